@@ -50,11 +50,6 @@ with reraise_as(WorkflowError):
 config.update(PLAN.config.model_dump(mode="json"))
 
 
-if MAIN:
-
-    report: "workflow/report/workflow.rst"
-
-
 STORE = PLAN.root / "store"
 LOGS = PLAN.root / "logs"
 

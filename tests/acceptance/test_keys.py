@@ -168,30 +168,23 @@ def with_all_made_from(seeds: Iterable[Name], plan: Plan) -> set[Name]:
     return found
 
 
-def data(task: str) -> Level:
-    """The task's examples."""
-    return lambda plan: iter([("data", task)])
+def data(*tasks: str) -> Level:
+    """The tasks' examples."""
+    return lambda plan: iter([("data", task) for task in tasks])
 
 
-def read_and_shown(task: str) -> Level:
-    """The task's examples, and all that people read."""
-    return lambda plan: chain(data(task)(plan), shown(plan))
+def read_and_shown(*tasks: str) -> Level:
+    """The tasks' examples, and all that people read."""
+    return lambda plan: chain(data(*tasks)(plan), shown(plan))
 
 
-def labels(task: str) -> Level:
-    """The public labels of its test rows."""
-    return lambda plan: iter([("labels", task)])
-
-
-def learnt(task: str) -> Level:
-    """Every training with the task."""
-
-    def found(plan: Plan) -> Iterator[Name]:
-        for kind, title in plan:
-            if kind == "train" and task in title.split(" . ")[1].split("+"):
-                yield kind, title
-
-    return found
+def learnt(*tasks: str) -> Level:
+    """Every training with one of the tasks."""
+    return lambda plan: (
+        (kind, title)
+        for kind, title in plan
+        if kind == "train" and {*tasks} & {*title.split(" . ")[1].split("+")}
+    )
 
 
 def joint(plan: Plan) -> Iterator[Name]:
@@ -206,25 +199,17 @@ def shown(plan: Plan) -> Iterator[Name]:
     yield from (name for name in plan if name[0] in kinds)
 
 
-def nothing(plan: Plan) -> Iterator[Name]:
-    return iter(())
-
-
 Edit = Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], object]
 
 
-def built_in(task: str, **said: Any) -> Edit:
-    """Change the entry of a built-in task."""
-    return lambda tasks, config, grid: tasks[task].update(said)
+def built_in(**entries: dict[str, Any]) -> Edit:
+    """Change the entries of built-in tasks."""
+    return lambda tasks, config, grid: [tasks[name].update(of) for name, of in entries.items()]
 
 
-def own(task: str, **said: Any) -> Edit:
-    """Change a task of one's own."""
-    return lambda tasks, config, grid: config["tasks"][task].update(said)
-
-
-def case(name: str, edit: Edit, decides: Level) -> Any:
-    return pytest.param(edit, decides, id=name)
+def own(**entries: dict[str, Any]) -> Edit:
+    """Change tasks of one's own."""
+    return lambda _, config, grid: [config["tasks"][n].update(of) for n, of in entries.items()]
 
 
 def swapped(tasks: dict[str, Any], config: object, grid: object) -> None:
@@ -246,75 +231,66 @@ def without_second(tasks: dict[str, Any], config: dict[str, Any], grid: dict[str
     grid["variants"]["of-far"]["tasks"]["far"] = {"loss": "binary_cross_entropy"}
 
 
-RENAMED = ["lowest", "low", "middle", "high", "highest"]
-ENTRIES = [
-    *(case(f"title of {t}", built_in(t, title="Other"), shown) for t in ("sst", "cfimdb", "lmrd")),
-    case("names of sst's classes", built_in("sst", classes=RENAMED), read_and_shown("sst")),
-    case(
-        "names of para's classes", built_in("para", classes=["no", "yes"]), read_and_shown("para")
+def titled(*tasks: str) -> dict[str, dict[str, Any]]:
+    return {key: {"title": "Other"} for key in tasks}
+
+
+def named(classes: list[str], *tasks: str) -> dict[str, dict[str, Any]]:
+    return {key: {"classes": classes} for key in tasks}
+
+
+NAMES = ["lowest", "low", "middle", "high", "highest"]
+URL = "https://two.example/far.tsv"
+# Changes of several tasks are made at once where what they decide has nothing in common.
+CASES: dict[str, tuple[Edit, Level]] = {
+    "titles": (built_in(**titled("sst", "cfimdb", "lmrd")), shown),
+    "names of classes": (
+        built_in(**named(NAMES, "sst", "lmrd"), **named(["no", "yes"], "para", "cfimdb")),
+        read_and_shown("sst", "para", "cfimdb", "lmrd"),
     ),
-    case(
-        "names of cfimdb's classes",
-        built_in("cfimdb", classes=["no", "yes"]),
-        read_and_shown("cfimdb"),
+    "numbers of classes": (
+        built_in(**named([*NAMES, "best"], "sst"), **named(NAMES[:4], "lmrd")),
+        read_and_shown("sst", "lmrd"),
     ),
-    case("names of lmrd's classes", built_in("lmrd", classes=RENAMED), read_and_shown("lmrd")),
-    case(
-        "number of sst's classes",
-        built_in("sst", classes=[*RENAMED, "best"]),
-        read_and_shown("sst"),
+    "range of sts": (built_in(sts={"range": [0, 10]}), data("sts")),
+    "kind of cfimdb": (as_binary, data("cfimdb")),
+    "metric of sst": (built_in(sst={"metric": "macro_f1"}), learnt("sst")),
+    "metrics of pairs": (
+        built_in(para={"metric": "f1"}, sts={"metric": "spearman"}),
+        learnt("para", "sts"),
     ),
-    case("number of lmrd's classes", built_in("lmrd", classes=RENAMED[:4]), read_and_shown("lmrd")),
-    case("range of sts", built_in("sts", range=[0, 10]), data("sts")),
-    case("kind of cfimdb", as_binary, data("cfimdb")),
-    case("metric of sst", built_in("sst", metric="macro_f1"), learnt("sst")),
-    case("metric of para", built_in("para", metric="f1"), learnt("para")),
-    case("metric of sts", built_in("sts", metric="spearman"), learnt("sts")),
-    case("default metric, written down", built_in("sts", metric="pearson"), nothing),
-    *(
-        case(f"{column} of {task}", built_in(task, **{column: "other"}), data(task))
-        for task, columns in (
-            ("sts", ("sentence1", "sentence2", "label", "id")),
-            *((each, ("label",)) for each in ("sst", "para", "cfimdb")),
-        )
-        for column in columns
+    "the default metric, written down": (built_in(sts={"metric": "pearson"}), data()),
+    "columns": (
+        built_in(
+            sst={"sentence1": "other"},
+            para={"sentence2": "other"},
+            sts={"id": "other"},
+            cfimdb={"label": "other"},
+            lmrd={"label": "other"},
+        ),
+        data("sst", "para", "sts", "cfimdb", "lmrd"),
     ),
-    case("sentence1 of lmrd", built_in("lmrd", sentence1="other"), data("lmrd")),
-    case("label of lmrd", built_in("lmrd", label="other"), data("lmrd")),
-    case("order of tasks", swapped, joint),
-]
-OWN = [
-    case("title", own("mine", title="Other"), shown),
-    case(
-        "names of classes, which labels are read by",
-        own("mine", classes=["a", "b"]),
-        read_and_shown("mine"),
+    "order of tasks": (swapped, joint),
+    "own titles": (own(**titled("mine", "far")), shown),
+    "own names of classes": (
+        own(mine={"classes": ["a", "b"]}, far={"classes": ["no", "yes"]}),
+        read_and_shown("mine", "far"),
     ),
-    case("number of classes in place of names", own("mine", classes=2), read_and_shown("mine")),
-    case(
-        "names of a binary task's classes", own("far", classes=["no", "yes"]), read_and_shown("far")
+    "a number of classes in place of names": (own(mine={"classes": 2}), read_and_shown("mine")),
+    "own columns": (
+        own(mine={"sentence1": "other"}, far={"sentence2": "other"}),
+        data("mine", "far"),
     ),
-    case("column of sentences", own("mine", sentence1="other"), data("mine")),
-    case("column of labels", own("mine", label="other"), data("mine")),
-    case("column of ids", own("mine", id="other"), data("mine")),
-    case("no column of ids", own("mine", id=None), data("mine")),
-    case("column of second sentences", own("far", sentence2="other"), data("far")),
-    case("no second sentences", without_second, data("far")),
-    case("share that becomes dev", own("mine", dev=0.3), data("mine")),
-    case("share that becomes test", own("mine", test=0.1), data("mine")),
-    case("metric", own("mine", metric="macro_f1"), learnt("mine")),
-    case("labels that are left out", own("mine", ignore=["-"]), data("mine")),
-    case(
-        "another address",
-        own("far", files={"url": "https://two.example/far.tsv", "sha256": "0" * 64}),
-        nothing,
-    ),
-    case(
-        "another checksum",
-        own("far", files={"url": "https://one.example/far.tsv", "sha256": "1" * 64}),
+    "own labels": (own(mine={"label": "other"}, far={"ignore": ["-"]}), data("mine", "far")),
+    "own ids and shares": (own(mine={"id": None}, far={"test": 0.1}), data("mine", "far")),
+    "no second sentences": (without_second, data("far")),
+    "own metric": (own(mine={"metric": "macro_f1"}), learnt("mine")),
+    "another address": (own(far={"files": {"url": URL, "sha256": "0" * 64}}), data()),
+    "another checksum": (
+        own(far={"files": {"url": URL, "sha256": "1" * 64}}),
         lambda plan: iter([("fetch", "far.tsv")]),
     ),
-]
+}
 
 
 def changed(before: Plan, after: Plan) -> set[Name]:
@@ -323,42 +299,28 @@ def changed(before: Plan, after: Plan) -> set[Name]:
     return {n for n in names if before.get(n, {}).get("key") != after.get(n, {}).get("key")}
 
 
-@pytest.mark.parametrize(("edit", "decides"), ENTRIES + OWN)
+@pytest.mark.parametrize("name", CASES)
 def test_a_fact_is_in_the_keys_of_what_it_decides(
-    edit: Edit, decides: Level, project: Project, before: Plan
+    name: str, project: Project, before: Plan
 ) -> None:
+    edit, decides = CASES[name]
     copies = json.loads(json.dumps([own_lines(), CONFIG, GRID]))
     edit(*copies)
     found = changed(before, project.plan(*copies))
     assert found == with_all_made_from(decides(before), before)
 
 
-@pytest.mark.parametrize(
-    ("name", "decides"),
-    [
-        ("course/sts-dev.csv", data("sts")),
-        ("course/ids-sst-train.csv", data("sst")),
-        ("reviews.tar.gz", data("lmrd")),
-        ("mine.tsv", data("mine")),
-        ("labels/sts.csv", labels("sts")),
-    ],
-)
-def test_a_file_is_in_the_keys_of_what_it_decides(
-    name: str, decides: Level, project: Project, before: Plan
+def test_files_are_in_the_keys_of_what_they_decide_but_not_where_they_lie(
+    project: Project, before: Plan
 ) -> None:
-    path = project.folder / name
-    content = path.read_bytes()
-    path.write_text("other", encoding="utf-8")
-    try:
-        after = project.plan(own_lines(), CONFIG, GRID)
-    finally:
-        path.write_bytes(content)
-    assert changed(before, after) == with_all_made_from(decides(before), before)
-
-
-def test_where_files_lie_is_in_no_key(project: Project, before: Plan) -> None:
     folder = project.folder / "elsewhere"
     for name in ("course", "labels"):
         shutil.copytree(project.folder / name, folder / name)
-    moved = {name: f"elsewhere/{name}" for name in ("course", "labels")}
-    assert changed(before, project.plan(own_lines(), CONFIG | moved, GRID)) == set()
+    moved = CONFIG | {name: f"elsewhere/{name}" for name in ("course", "labels")}
+    assert changed(before, project.plan(own_lines(), moved, GRID)) == set()
+    other = ("course/sts-dev.csv", "course/ids-sst-train.csv", "labels/sts.csv")
+    for path in (*(folder / name for name in other), project.folder / "reviews.tar.gz"):
+        path.write_text("other", encoding="utf-8")
+    decided = {*data("sts", "sst", "lmrd")(before), ("labels", "sts")}
+    found = changed(before, project.plan(own_lines(), moved, GRID))
+    assert found == with_all_made_from(decided, before)

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,14 +43,10 @@ class Finding:
 
 
 class Audit:
-    """The finished results that all mutants run on top of, in `folder`/base.
+    """The finished results that all mutants run on top of, in `folder`/base."""
 
-    `whole`: make everything again in each run from nothing.
-    """
-
-    def __init__(self, folder: Path, whole: bool = False) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.whole = whole
         self.base = folder / "base"
         self.limit = 1800.0
 
@@ -118,7 +115,7 @@ class Audit:
         if above.error:
             return Finding(REFUSED, above.error, len(above.jobs), (), above.seconds)
         shutil.copytree(top, fresh, ignore=shutil.ignore_patterns("results", "lines"))
-        if mutant and not self.whole:
+        if mutant:
             # What this code has just made, or never comes to the change, need not be made again:
             # it would be the same from the same files, and those are compared where they are made.
             for each in {*above.made, *self.untouched(mutant)}:
@@ -133,10 +130,8 @@ class Audit:
         found = tuple(differences(*roots, below.made))
         if found:
             told = mutant is not None and _is_told(mutant, *roots, found)
-            titles = {f: t for each in (above, below) for f, t in each.titles.items()}
-            words = tuple(_named(file, titles) for file in found)
             verdict, why = (OTHERWISE, "recorded") if told else (STALE, _listed(above.jobs))
-            return Finding(verdict, why, len(above.jobs), words, seconds)
+            return Finding(verdict, why, len(above.jobs), found, seconds)
         verdict = RETRAINED if above.jobs else SAME
         return Finding(verdict, _listed(above.jobs), len(above.jobs), (), seconds)
 
@@ -158,19 +153,6 @@ def _is_told(mutant: Mutant, top: Path, fresh: Path, found: Iterable[str]) -> bo
     )
 
 
-def _named(file: str, titles: dict[str, str]) -> str:
-    """Return a file with what it belongs to."""
-    parent = Path(file).parent
-    folder, seed = (parent, "")
-    if parent.name.startswith("seed"):
-        folder, seed = parent.parent / "seed0", f" s{parent.name.removeprefix('seed')}"
-    title = titles.get(str(folder))
-    return f"{Path(file).name} of {title}{seed}" if title else file
-
-
 def _listed(jobs: list[str]) -> str:
-    kinds: dict[str, int] = {}
-    for job in jobs:
-        kind = job.split()[0]
-        kinds[kind] = kinds.get(kind, 0) + 1
-    return ", ".join(f"{n} {kind}" if n > 1 else kind for kind, n in kinds.items()) or "nothing ran"
+    kinds = Counter(job.split()[0] for job in jobs)
+    return ", ".join(f"{n} {kind}" for kind, n in kinds.items()) or "nothing ran"

@@ -27,17 +27,9 @@ from pathlib import Path
 from typing import Any
 
 LIBRARIES = (
-    *("jinja2", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_pdf"),
-    *("matplotlib.figure", "matplotlib.pyplot", "numpy", "pandas", "PIL.Image"),
-    *(
-        "pyarrow.compute",
-        "pyarrow.parquet",
-        "pydantic",
-        "safetensors.torch",
-        "scipy.special",
-        "scipy.stats",
-    ),
-    *("tokenizers", "torch", "torch.nn.functional", "yaml"),
+    "jinja2 matplotlib.backends.backend_agg matplotlib.backends.backend_pdf matplotlib.pyplot "
+    "numpy pandas PIL.Image pyarrow.compute pyarrow.parquet pydantic safetensors.torch "
+    "scipy.special scipy.stats tokenizers torch torch.nn.functional yaml"
 )
 RESULT = "run.json"
 LINES = "lines.json"
@@ -67,8 +59,6 @@ class Run:
     jobs: list[str] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     """their folders under the results root"""
-    titles: dict[str, str] = field(default_factory=dict)
-    """the title of each node's folder, made now or before"""
     seconds: float = 0.0
 
 
@@ -76,19 +66,14 @@ def preload() -> None:
     """Import the libraries in this process, from which runs are forked."""
     os.environ["OMP_NUM_THREADS"] = "1"
     os.environ["MPLBACKEND"] = "agg"
-    for name in LIBRARIES:
+    for name in LIBRARIES.split():
         importlib.import_module(name)
     importlib.import_module("torch").set_num_threads(1)
-    _draw_once()
-    assert not any(name.partition(".")[0] == "minbert" for name in sys.modules)
-
-
-def _draw_once() -> None:
-    """Draw something, so that fonts are read before processes are forked."""
     figure = importlib.import_module("matplotlib.figure").Figure()
-    figure.subplots().set_title("A")
+    figure.subplots().set_title("A")  # so that fonts are read once
     for form in ("png", "pdf"):
         figure.savefig(BytesIO(), format=form)
+    assert not any(name.partition(".")[0] == "minbert" for name in sys.modules)
 
 
 def run(project: Path, limit: float, trace: bool = False) -> Run:
@@ -165,7 +150,7 @@ def _run(project: Path, trace: bool) -> None:
         if isinstance(error, SystemExit):
             raise
         traceback.print_exc()
-        found.error = found.error or _in_words(error)
+        found.error = f"{type(error).__name__}: {error}".splitlines()[-1]
     if lines:
         lines.write(PLAN)
     Path(RESULT).write_text(json.dumps(vars(found)), encoding="utf-8")
@@ -180,40 +165,26 @@ def _import_all(project: Path) -> None:
 
 
 def _work_off(found: Run, lines: Lines | None) -> None:
-    from minbert.plan.describe import write
+    from minbert.plan.describe import title, write
     from minbert.plan.pending import pending
     from minbert.plan.plan import Plan
-    from minbert.store.kinds import KINDS
 
     plan = Plan.load(Path("config.yaml"), Path())
     written = write(plan)
-    jobs = list(_in_order(pending(plan)))
-    for node in plan.nodes.values():
-        described = plan.root / "store" / "spec" / f"{node.kind}-{node.key}.json"
-        title = json.loads(described.read_text("utf-8"))["title"]
-        found.titles[str(node.folder(plan.root, 0).relative_to(plan.root))] = f"{node.kind} {title}"
-    for node, seed in jobs:
-        words = [node.kind, node.key] + ([] if seed is None else ["--seed", str(seed)])
-        if KINDS[node.kind].shown:
-            words = ["make", f"{node.kind}-{node.key}"]
-        folder = node.folder(plan.root, seed)
-        title = found.titles[str(node.folder(plan.root, 0).relative_to(plan.root))]
-        name = title if seed is None else f"{title} s{seed}"
-        where = str(folder.relative_to(plan.root))
-        if not _job(found, name, words, plan.root, lines, where):
+    for node, seed in list(_in_order(pending(plan))):
+        where = str(node.folder(plan.root, seed).relative_to(plan.root))
+        words = ["make", f"{node.kind}-{node.key}", "--threads", "1"]
+        words += [] if seed is None else ["--seed", str(seed)]
+        if not _job(
+            found, f"{node.kind} {title(plan, node, seed)}", words, plan.root, lines, where
+        ):
             return
         found.made.append(where)
         if node.kind == "train":
-            _settle(folder / "run.json")
+            _settle(plan.root / where / "run.json")
     if not plan.mark.exists():
-        _job(
-            found,
-            "publish",
-            ["publish", "--plan", written, "--mark", str(plan.mark)],
-            plan.root,
-            lines,
-            "publish",
-        )
+        words = ["publish", "--plan", written, "--mark", str(plan.mark)]
+        _job(found, "publish", words, plan.root, lines, "publish")
         if not (found.error or plan.mark.exists()):
             found.error = "publish: left no mark"  # Snakemake refuses a job without its output
 
@@ -222,7 +193,6 @@ def _job(
     found: Run, name: str, words: list[str], root: Path, lines: Lines | None, where: str
 ) -> bool:
     """Run one job in a process of its own; note it, or why it failed."""
-    threads = [] if words[0] == "publish" else ["--threads", "1"]
     log = root / "logs" / f"{'-'.join(words[:2])}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     pid = os.fork()
@@ -231,7 +201,7 @@ def _job(
 
         def work() -> None:
             try:
-                main([*words, "--results", str(root), *threads])
+                main([*words, "--results", str(root)])
             finally:
                 if lines:
                     lines.write(where)
@@ -274,10 +244,6 @@ def _settle(path: Path) -> None:
 
     record = json.loads(path.read_text("utf-8"))
     path.write_text(json.dumps(settled(record), indent=1, sort_keys=True), encoding="utf-8")
-
-
-def _in_words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".strip().splitlines()[-1]
 
 
 def _last_line(log: Path) -> str:

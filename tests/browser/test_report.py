@@ -1,9 +1,8 @@
-"""The report and Snakemake's own, as a browser shows them."""
+"""The report, as a browser shows it."""
 
 from __future__ import annotations
 
 import csv
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -49,42 +48,6 @@ def test_links_to_files_lead_to_files(finished: Project, browser: Browser) -> No
     links = browser.evaluate("[...document.querySelectorAll('main a')].map(a => a.pathname)")
     assert len({link for link in links if "/store/train/" in link}) == len(finished.variants())
     assert [link for link in links if not Path(link).exists()] == []
-
-
-def test_snakemakes_own_report_has_every_figure_and_table(
-    finished: Project, browser: Browser, tmp_path: Path
-) -> None:
-    project = finished.copy(tmp_path / "project")
-    project.snakemake("--report", "own.zip", "all")
-    with zipfile.ZipFile(project.folder / "own.zip") as packed:
-        packed.extractall(tmp_path / "own")
-    held = {path.read_bytes() for path in (tmp_path / "own").rglob("*") if path.is_file()}
-    shown = [*(project.root / "figures").rglob("*.*"), project.root / "report.html"]
-    shown += [
-        path for path in (project.root / "tables").iterdir() if path.suffix in (".csv", ".md")
-    ]
-    assert len(shown) >= 7
-    for path in shown:
-        assert path.read_bytes() in held, f"{path.name} is not in Snakemake's report"
-    browser.open((tmp_path / "own" / "own" / "report.html").as_uri())
-    browser.wait_for("document.body.innerText.includes('ablation grids of four papers')")
-    _click(browser, PAPER)
-    row = (
-        "[...document.querySelectorAll('tr')].find(r => r.innerText.match(/training loss\\s+png/))"
-    )
-    browser.wait_for(f"{row} != null")
-    browser.evaluate(f"{row}.querySelector('a').click()")
-    browser.wait_for(
-        "[...document.images].some(i => i.src.endsWith('.png') && i.naturalWidth > 300)"
-    )
-    assert [url for url in browser.requests() if not url.startswith("file:")] == []
-
-
-def _click(browser: Browser, text: str) -> None:
-    """Click what shows just this text."""
-    found = f"[...document.querySelectorAll('a, button')].find(e => e.innerText.trim() == '{text}')"
-    browser.wait_for(found + " != null")
-    browser.evaluate(found + ".click()")
 
 
 def test_the_table_has_what_the_csv_has(finished: Project, browser: Browser) -> None:

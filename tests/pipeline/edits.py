@@ -50,10 +50,6 @@ LR_1BERT = grid(
 
 EDITS: dict[str, tuple[Change, set[str]]] = {
     "the rate of a row in the figure": (LR_1BERT, trains({"1-bert"}) | SHOWN),
-    "the rate of a row in no figure": (
-        grid("    label: SST alone\n", "    label: SST alone\n    optimiser: {lr: 2e-5}\n"),
-        trains({"sst-only"}) | SCORED,
-    ),
     "a template's rate": (grid("lr: 1e-5", "lr: 2e-5"), trains(ALL - {"baseline"}) | SHOWN),
     "two settings swapped": (
         grid(
@@ -66,8 +62,6 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     "the label of a row in no figure": (grid("label: SST alone", "label: SST only"), TABLE),
     "a note": (grid("note: One encoder for all tasks.", "note: One encoder."), TABLE),
     "a first claim": (grid("figures:\n", CLAIM), {"claims", "report", "publish"}),
-    "a figure's title": (grid("title: Multitask training", "title: Our"), FIGURE),
-    "a figure's caption": (grid("Figure 3 of the paper", "As Figure 3 of the paper"), FIGURE),
     "a figure's colour": (recolour, FIGURE),
     "how a figure is drawn": (append("figures/curves.py"), FIGURE),
     "another seed": (config(seeds="[0, 1]"), trains(ALL, 1) | SHOWN),
@@ -116,41 +110,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
         append("train/frozen_probe.py"),
         trains({"baseline"}) | SCORED,
     ),
-    "how examples are made from a source": (
-        code(
-            "data/dataset.py",
-            "e[n * len(e) // limit]",
-            "e[-1 - n * len(e) // limit]",
-        ),
-        {"data", "rows", "tokens", "features"} | trains(ALL) | SHOWN,
-    ),
-    "how many tokens features are made from": (
-        code("train/features.py", "reader(backbone, max_length,", "reader(backbone, 8,"),
-        {"features"} | trains({"baseline"}) | SCORED,
-    ),
-    "which seed's file is read": (
-        code("store/job.py", 'need["key"], seed)', 'need["key"], 0)'),
-        {"data", "rows", "backbone", "tokens", "features"} | trains(ALL) | SHOWN,
-    ),
-    "the order of adapters": (
-        code("train/run.py", "key=lambda named: int(named[0])", "key=lambda named: -int(named[0])"),
-        trains(ALL) | SHOWN,
-    ),
-    "which rows of a file are read": (
-        code("data/parquet.py", "else field == value", "else field != value"),
-        {"data", "rows", "tokens", "features"} | trains(ALL) | SHOWN,
-    ),
-    "which runs are scored": (
-        code(
-            "evaluate/score.py",
-            'for asked in job.spec["runs"]:',
-            'for asked in job.spec["runs"][1:]:',
-        ),
-        SCORED,
-    ),
     "how results get their plain names": (append("publish/publish.py"), {"publish"}),
-    "the code of a metric": (append("evaluate/metrics.py"), SCORED),
-    "the code of the scores": (append("evaluate/score.py"), SCORED),
     "the code of the tables": (append("evaluate/table.py"), TABLE),
     "the code of the report": (append("report/pictures.py"), REPORT),
     "the looks of the report": (restyle, REPORT),

@@ -36,14 +36,8 @@ def test_the_notes_on_a_killed_job_hide_nothing_that_is_missing(project: Project
     assert project.jobs() == trainings | {"scores", "table", "index", "figure", "publish"}
 
 
-@pytest.mark.parametrize("lost", ["run.json", "history.parquet", "predictions.parquet"])
-def test_a_training_that_left_some_of_its_files_is_made_again(lost: str, project: Project) -> None:
-    forget(project, "scores", "table", "index", "published")
-    (project.seed_folder("sst-only") / lost).unlink()
-    assert "train sst-only 0" in project.jobs()
-
-
-def test_a_data_set_that_left_some_of_its_files_is_made_again(project: Project) -> None:
-    forget(project, "tokens", "train", "scores", "table", "index", "published")
+def test_a_job_that_left_some_of_its_files_is_made_again(project: Project) -> None:
+    forget(project, "tokens", "scores", "table", "index", "published")
+    (project.seed_folder("sst-only") / "predictions.parquet").unlink()
     next((project.root / "store" / "data").glob("*/report.json")).unlink()
-    assert {"data", "tokens"} <= project.jobs()
+    assert {"train sst-only 0", "data", "tokens"} <= project.jobs()

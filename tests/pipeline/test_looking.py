@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,12 +13,28 @@ import pytest
 
 from minbert.evaluate.text import read_csv
 
-from .agreement import planned, scenario, would_run
-from .project import PAPER, Project
+from .project import PAPER, Project, made_by
 
 pytestmark = pytest.mark.pipeline
 
-SCENARIOS = 12
+LISTED = re.compile(r"(?m)^(\w+) +.*? +([0-9a-f]{16}) ")
+STAGE = re.compile(r"(?m)^\S+ +\S+ +([0-9a-f]{16})  (?!done)")
+
+
+def planned(project: Project) -> set[tuple[str, str]]:
+    """Return kind and key of what `minbert plan` lists; a publishing has no key."""
+    found: set[tuple[str, str]] = set()
+    for block in project.minbert("plan").split("\n\n"):
+        if block.startswith("Other jobs"):
+            found |= {(kind, "" if kind == "publish" else k) for kind, k in LISTED.findall(block)}
+        elif " stage " in block.partition("---")[0]:
+            found |= {("train", key) for key in STAGE.findall(block)}
+    return found
+
+
+def would_run(project: Project) -> set[tuple[str, str]]:
+    """Return what Snakemake lists."""
+    return {(kind, key) for kind, key, _ in made_by(project.snakemake("-n", "all"))}
 
 
 def content(root: Path) -> dict[str, str]:
@@ -51,12 +67,6 @@ def test_a_copied_folder_is_whole(project: Project) -> None:
     assert planned(project) == would_run(project) == set()
 
 
-def test_plan_and_snakemake_agree_whatever_happened(finished: Project, tmp_path: Path) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        said = pool.map(lambda s: scenario(finished, tmp_path / str(s), s), range(SCENARIOS))
-        assert [each for each in said if each] == []
-
-
 def test_a_deleted_training_below_finished_tables_is_trained_again(project: Project) -> None:
     tables = project.tables()
     shutil.rmtree(project.seed_folder("sst-only"))
@@ -69,31 +79,20 @@ def test_a_deleted_training_below_finished_tables_is_trained_again(project: Proj
     assert "prediction" in project.minbert("predict", "sst-only", "a fine film .")
 
 
-def test_a_deleted_plain_file_comes_back(project: Project) -> None:
-    for name in ("report.html", f"tables/{PAPER}.md", "variants.tsv", "tables/scores.parquet"):
-        before = (project.root / name).read_bytes()
+def test_deleted_plain_files_come_back(project: Project) -> None:
+    names = ("report.html", f"tables/{PAPER}.md", "variants.tsv", "tables/scores.parquet")
+    before = [(project.root / name).read_bytes() for name in names]
+    for name in names:
         (project.root / name).unlink()
-        assert planned(project) == would_run(project) == {("publish", "")}
-        project.snakemake("all")
-        assert (project.root / name).read_bytes() == before
+    assert planned(project) == would_run(project) == {("publish", "")}
+    project.snakemake("all")
+    assert [(project.root / name).read_bytes() for name in names] == before
     assert project.jobs() == set()
 
 
-def test_titles_that_only_mlflow_shows_are_published(project: Project) -> None:
-    path = project.folder / f"workflow/grids/{PAPER}.yaml"
-    text = path.read_text("utf-8")
-    start = text.index("title: ")
-    path.write_text(text.replace(text[start : text.index("\n", start)], "title: Ours", 1), "utf-8")
-    assert {kind for kind, _ in would_run(project)} >= {"table", "report", "publish"}
-
-
 def test_two_configurations_at_once_leave_one_of_them(project: Project) -> None:
-    other = project.copy(project.folder.with_name("other"))
-    at_once(project, other)
-
-
-def at_once(one: Project, other: Project) -> None:
-    """Start two clones on one results folder: one is refused, unless the first ended before it."""
+    """Of two clones on one results folder one is refused, unless the first ended before it."""
+    one, other = project, project.copy(project.folder.with_name("other"))
     for each, rate in ((one, "2e-5"), (other, "3e-5")):
         each.edit(
             f"workflow/grids/{PAPER}.yaml",
@@ -135,23 +134,11 @@ def test_what_is_said_of_finished_results_comes_back(project: Project) -> None:
     (record,) = (project.root / "store" / "plans").glob("*.json")
     described = project.root / "store" / "spec" / f"train-{project.key('sst-only')}.json"
     for path in (record, described):
+        before = path.read_bytes()
         path.write_text("")
         told = project.minbert("predict", "sst-only", "a fine film .", ends=2)
         assert f"{path.name}: " in told and "snakemake all" in told
-        assert planned(project) == would_run(project) == {("publish", "")}
-        project.snakemake("all")
-        assert "prediction" in project.minbert("predict", "sst-only", "a fine film .")
-
-
-def test_a_plan_beside_a_running_workflow_does_not_disturb_it(project: Project) -> None:
-    project.configure(seeds="[0, 5]")
-    workflow = project.start("snakemake", "--cores", "2", "all")
-    beside = project.copy(project.folder.with_name("beside"))
-    beside.configure(results=str(project.root))
-    time.sleep(3)
-    for words in (["device=cuda:7"], ["precision=bf16"], ["scale={epochs: 3}"]):
-        beside.minbert("plan", "--config", *words)
-        beside.snakemake("-n", "all", "--config", *words)
-    printed, _ = workflow.communicate(timeout=300)
-    assert workflow.returncode == 0, printed
-    assert project.jobs() == set()
+        path.write_bytes(before if path is record else b"")
+    assert planned(project) == would_run(project) == {("publish", "")}
+    project.snakemake("all")
+    assert "prediction" in project.minbert("predict", "sst-only", "a fine film .")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
@@ -35,9 +34,9 @@ def test_only_runs_its_own_jobs_and_leaves_the_rest(project: Project) -> None:
     jobs = planned_jobs(project.snakemake("-n", "all", *ONLY), project.variants)
     shown = {"scores", "table", "figure", "index", "report", "publish"}
     assert jobs == {"train 1-bert 0", *shown}
-    assert re.search(r"(?m)^all +1 +1 +1 +1 +1 ", project.minbert("plan", *ONLY))
+    assert "1 training job, 1 to run" in project.minbert("plan", *ONLY)
     said = project.snakemake("all", *ONLY)
-    assert "ran 1 training stage " in said and "results/only/tables" in said
+    assert "\nran " in said and "results/only/tables" in said
     assert published(project) == before
     table = (project.root / "only" / "tables" / f"{PAPER}.md").read_text("utf-8")
     assert "1-bert" in table and "3-bert" not in table

@@ -33,19 +33,5 @@ def test_plan_says_what_is_done_and_what_would_run_and_why(project: Project) -> 
     assert "1 of 2 seeds" in told["baseline"] and "seeds 1 have not run" in told["baseline"]
     assert "12 training jobs, 11 to run" in told["6"]
     assert "GPU-hours" in printed
-    assert "Measured: for the jobs to run" in printed
     parameters = int(told["1-bert"].split("seeds")[1].split()[0].replace(",", ""))
     assert 100_000 < parameters < 1_000_000
-
-
-def test_plan_counts_a_shared_stage_once(project: Project) -> None:
-    project.edit(GRID, "variants:\n", "variants:\n  again: {extends: 3-bert}\n")
-    told = rows(project.minbert("plan"))
-    assert "7 stages, 6 distinct (1 shared)" in told["7"]
-    assert "the same stage as again/main: trained once" in told["3-bert"]
-
-
-def test_plan_where_there_is_no_config_says_so(project: Project) -> None:
-    printed = project.minbert("plan", "--directory", "workflow", ends=2)
-    assert printed.startswith("minbert: ") and "config.yaml" in printed
-    assert "Traceback" not in printed

@@ -48,9 +48,9 @@ def test_a_run_leaves_tables_figures_and_all_outputs(finished: Project) -> None:
 
 def test_the_terminal_tells_how_far_it_is_and_what_came_of_it(finished: Project) -> None:
     printed = (finished.folder / "printed.txt").read_text("utf-8")
-    assert re.search(r"training: \d of 6 stages done.* \| other jobs: \d+ of 17", printed)
+    assert re.search(r"\d+ of 23 jobs done \|", printed)
     last = printed[printed.index("\nran ") :].splitlines()
-    assert last[1].startswith("ran 6 training stages and 17 other jobs in ")
+    assert last[1].startswith("ran 23 jobs in ")
     assert "failed" not in last[1]
     scores = pq.read_table(finished.root / "tables" / "scores.parquet").to_pylist()
     found = {
@@ -59,7 +59,7 @@ def test_the_terminal_tells_how_far_it_is_and_what_came_of_it(finished: Project)
         if (row["split"], row["task"], row["metric"]) == ("dev", "overall", "normalised")
     }
     best = max(found, key=lambda name: found[name])
-    said = f"{PAPER}  best: {best}, normalised overall dev score {found[best]:.3f} (one seed)"
+    said = f"{PAPER}  best: {best}, normalised overall dev score {found[best]:.3f} (1 seed)"
     assert said in last
     assert f"rows{' ' * (len(PAPER) - 2)}results/tables/index.md" in last
     assert any(line.endswith("minbert ui --results results") for line in last)

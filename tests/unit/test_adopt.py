@@ -10,9 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 import trained_root
 from own_tasks import using
@@ -35,7 +32,6 @@ from minbert.spec.task import TASKS
 from minbert.spec.yaml import RENAMED
 from minbert.store.code import code_modules
 from minbert.store.node import digest, key_of
-from minbert.store.plans import description_path
 from minbert.store.record import ADOPTED
 
 STEP = "minbert.train.step"
@@ -90,10 +86,8 @@ def test_a_refactoring_carries_whole_chains_over(old: Plan, edit: Editing) -> No
     new = plan_of(old.base)
     assert not {*old.owners} & {*new.owners}
     listed = "\n".join(report(new, None, apply=False))
-    assert (
-        "run of other code, such as three . sst+para+sts . s0 (differs in minbert.train" in listed
-    )
-    assert "`minbert adopt --apply --reason TEXT` names it in workflow/accepted.yaml" in listed
+    assert "run of other code, such as three . sst+para+sts . s0 (differs in minbert.tr" in listed
+    assert "--apply --reason TEXT` names it in workflow/accepted.yaml" in listed
     assert adopt(new, None) == listed, "a reason is needed"
     assert "three" in waiting(new) and not (old.base / ACCEPTED).exists()
 
@@ -127,8 +121,6 @@ def test_the_record_says_from_where_under_which_code_and_why(old: Plan, edit: Ed
     assert {step["code"] for step in history} == {code}, "that under which it was made"
     assert {step["reason"] for step in history} == {"moved a function"}
     assert history[0]["seed"] == 0 and history[0]["date"].endswith("+00:00")
-    (step,) = json.loads((run_folder(second, "frozen") / ADOPTED).read_text("utf-8"))
-    assert step["from"] == run_folder(old, "frozen").parent.name, "the first run is preferred"
 
 
 def test_data_are_compared_however_they_are_read_now(old: Plan, edit: Editing) -> None:
@@ -139,83 +131,31 @@ def test_data_are_compared_however_they_are_read_now(old: Plan, edit: Editing) -
     assert not (old.base / ACCEPTED).exists() and waiting(new) == set()
 
 
-def replaced(path: Path, column: str, change: Callable[[pa.Table], Any]) -> None:
-    table = pq.read_table(path)
-    at = table.schema.get_field_index(column)
-    pq.write_table(table.set_column(at, table.schema.field(at), change(table)), path)
+Record = dict[str, Any]
 
 
-def forged_score(run: Path) -> None:
-    """Every prediction on dev is right."""
-    replaced(
-        run / "predictions.parquet",
-        "prediction",
-        lambda t: pc.if_else(pc.equal(t["split"], "dev"), t["label"], t["prediction"]),
-    )
+def other_tokens(record: Record) -> None:
+    record["data"]["sst"]["train"]["tokens"] = "0" * 64
 
 
-def forged_history(run: Path) -> None:
-    replaced(
-        run / "history.parquet",
-        "value",
-        lambda t: pc.if_else(pc.equal(t["metric"], "accuracy"), 0.999, t["value"]),
-    )
-
-
-def other_labels(run: Path) -> None:
-    replaced(
-        run / "predictions.parquet",
-        "label",
-        lambda t: pc.if_else(pc.equal(t["task"], "para"), pc.subtract(1.0, t["label"]), t["label"]),
-    )
-
-
-def recorded(**values: Any) -> Callable[[Path], None]:
-    def change(run: Path) -> None:
-        write_json(run / "run.json", read_json(run / "run.json") | values)
-
-    return change
-
-
-def other_tokens(run: Path) -> None:
-    data = read_json(run / "run.json")["data"]
-    data["sst"]["train"]["tokens"] = "0" * 64
-    recorded(data=data)(run)
-
-
-def other_spec(run: Path) -> None:
-    spec = read_json(run / "run.json")["spec"]
-    recorded(spec=spec | {"epochs": 99})(run)
-
-
-def unknown_setting(run: Path) -> None:
-    spec = read_json(run / "run.json")["spec"]
-    recorded(spec=spec | {"luck": 7})(run)
-
-
-def damaged(run: Path) -> None:
-    (run / "run.json").write_text("{", encoding="utf-8")
-
-
-REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a forged score": (forged_score, "scores 1.000000 on dev of 'para' (prediction), and the hist"),
-    "a forged history": (forged_history, "history has 0.999000: one of them was edited"),
-    "other labels": (other_labels, "predicts examples of 'para' with other labels on dev than"),
-    "an edited spec": (other_spec, "has settings that are not those of its key"),
-    "an unknown setting": (unknown_setting, "a stage with 'luck': Extra inputs are not permitted"),
-    "another seed": (recorded(seed=1), "is of seed1, expected seed0"),
-    "other tokens": (other_tokens, "was trained on other data of 'sst': tokens of train"),
-    "a backbone": (recorded(backbone="0" * 64), "started from a backbone with other weights"),
-    "other code": (recorded(code="0" * 16), "is of the code 0000000000000000, and its key of"),
-    "an old record": (recorded(data={}), "its record does not say what it was trained on"),
-    "a damaged record": (damaged, "run.json is damaged"),
+REFUSED: dict[str, tuple[Callable[[Record], object], str]] = {
+    "an edited spec": (lambda r: r["spec"].update(epochs=99), "settings that are not those of its"),
+    "other tokens": (other_tokens, "was trained on other data of 'sst'"),
+    "a backbone": (lambda r: r.update(backbone="0" * 64), "started from a backbone with other wei"),
+    "an old record": (
+        lambda r: r.update(data={}),
+        "its record does not say what it was trained on",
+    ),
 }
 
 
 @pytest.mark.parametrize("how", REFUSED)
 def test_a_run_that_does_not_agree_is_refused(how: str, old: Plan, edit: Editing) -> None:
     change, message = REFUSED[how]
-    change(run_folder(old, "frozen"))
+    path = run_folder(old, "frozen") / "run.json"
+    record = read_json(path)
+    change(record)
+    write_json(path, record)
     edit(STEP)
     new = plan_of(old.base)
     said = adopt(new)
@@ -225,9 +165,7 @@ def test_a_run_that_does_not_agree_is_refused(how: str, old: Plan, edit: Editing
 
 def test_other_data_are_refused(old: Plan) -> None:
     said = adopt(plan_of(old.base, limit=9))
-    assert (
-        "not accepted: three . cfimdb . s0: was trained on other data of 'cfimdb': ids of" in said
-    )
+    assert "not accepted: three . cfimdb . s0: was trained on other data of 'cfimdb'" in said
 
 
 def test_other_settings_are_another_experiment(old: Plan, edit: Editing) -> None:
@@ -269,12 +207,6 @@ def test_nothing_is_overwritten_and_nothing_is_carried_beside_a_workflow(
     write_text(run_folder(new, "three") / "mine.txt", "")
     with pytest.raises(UserError, match="is not empty, and nothing is overwritten"):
         adopt(new)
-
-
-def test_the_file_of_accepted_code_is_read_with_suspicion(tmp_path: Path) -> None:
-    write_text(tmp_path / ACCEPTED, '"why": 12\n')
-    with pytest.raises(UserError, match=r"accepted\.yaml: 'why' is 12"):
-        accepted_code(tmp_path)
 
 
 GRID = """\
@@ -319,7 +251,7 @@ def test_bundled_results_stand_for_data_that_are_not_there(tmp_path: Path, edit:
     write_text(tmp_path / "news" / "dev.csv", "a,b\nother text,1\nmore,0\n")
     shutil.rmtree(new.root)
     unbundle(tmp_path / "runs.zip", tmp_path / "other")
-    assert "was trained on other data of 'news': ids of dev" in adopt(own_plan(tmp_path, "other"))
+    assert "was trained on other data of 'news'" in adopt(own_plan(tmp_path, "other"))
 
 
 BUNDLES = sorted((REPOSITORY / "study").glob("*.zip"))
@@ -357,12 +289,3 @@ def test_old_names_are_renamed_and_unknown_ones_refused(monkeypatch: pytest.Monk
         upgraded(stage)
     monkeypatch.setattr("minbert.publish.checks.RENAMED", {"rounds": "epochs"})
     assert upgraded(stage)["epochs"] == 3
-
-
-def test_descriptions_that_are_unknown_here_are_no_candidates(old: Plan, edit: Editing) -> None:
-    path = description_path(old.root, "train", run_folder(old, "frozen").parent.name)
-    page = read_json(path)
-    page["spec"]["stage"]["luck"] = 7
-    write_json(path, page)
-    edit(STEP)
-    assert f"{RUNS - 1} results carried over" in adopt(plan_of(old.base))

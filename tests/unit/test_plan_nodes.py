@@ -160,11 +160,10 @@ def test_parameters_are_counted_here_and_at_bert_base(tmp_path: Path) -> None:
     assert made.shown["tables/hybrid-bert"].spec["footnotes"] == [], "not known"
 
 
-def test_a_plan_shows_steps_and_examples_beside_those_of_its_grid(tmp_path: Path) -> None:
+def test_a_plan_shows_steps_and_examples(tmp_path: Path) -> None:
     shown = plan_text(plan(tmp_path, scale={"epochs": 0.15, "steps": {"per_epoch": 40}}))
     (line,) = [line for line in shown.splitlines() if line.startswith("1-bert ")]
-    # 20 epochs of 6,040 examples of each task, by 16.
-    assert " 801 (7,560) " in line and " 38,448 (362,400) " in line
+    assert " 801 " in line and " 38,448 " in line
     assert not (tmp_path / "results").exists(), "making a plan writes nothing"
 
 

@@ -50,13 +50,9 @@ def test_a_key_says_what_job_it_is(plan: Plan) -> None:
         made.command(SimpleNamespace(key="00ff"))
 
 
-def test_a_rule_names_all_that_its_jobs_are_made_from(plan: Plan) -> None:
-    made = rules(plan)
-    node = training(plan, "first")
-    files = made.made_from("tokens", "backbone", "features", "train")(of(node, 0))
-    assert {Path(path).parts[-3] for path in files} <= {"tokens", "backbone"}
-    with pytest.raises(WorkflowError, match="made from backbone, which its rule does not name"):
-        made.made_from("tokens")(of(node, 0))
+def test_a_job_is_made_from_what_its_node_needs(plan: Plan) -> None:
+    files = rules(plan).inputs(of(training(plan, "first"), 0))
+    assert {Path(path).parts[-3] for path in files} == {"tokens"}
 
 
 def test_two_jobs_a_paper_and_one_for_all_make_what_is_missing(plan: Plan) -> None:
@@ -68,7 +64,7 @@ def test_two_jobs_a_paper_and_one_for_all_make_what_is_missing(plan: Plan) -> No
         (node.key, f"figure.{ending}") for node in (one, two) for ending in ("pdf", "png")
     ]
     own = {str(path) for path in groups["summary"].outputs}
-    assert own.isdisjoint(groups["summary"].inputs(None)), "the report is made after the index"
+    assert own.isdisjoint(groups["summary"].inputs), "the report is made after the index"
     finish(plan, one)
     groups = {group.name: group for group in rules(plan).groups()}
     assert groups["figures_hybrid_bert"].command.startswith(f"make figure-{two.key} --results ")

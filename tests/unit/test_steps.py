@@ -10,81 +10,57 @@ from typing import Any
 import pytest
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json, write_json, write_text
+from minbert.base.files import write_json, write_text
 from minbert.commands.steps import load_job, run_step
 from minbert.store.job import Job
 from minbert.store.node import Need, Node, key_of
 from minbert.store.plans import description_path, write_plan
 
+MAKER = "minbert.evaluate.scoring"
+TRAINING = Node("train", {"stage": {"tasks": {}}}, MAKER)
 
-def tell(root: Path, *described: dict[str, Any], **more: Any) -> None:
+
+def tell(root: Path, *described: dict[str, Any], **extra: Any) -> None:
     """Leave descriptions, and the record of a plan with these jobs."""
-    own = {"title": "T", "owner": None, "extra": {}, "needs": {}, **more}
+    own = {"title": "T", "owner": None, "extra": extra, "needs": {}}
     for each in described:
         write_json(description_path(root, each["kind"], each["key"]), each)
     jobs = {f"{each['kind']}-{each['key']}": own for each in described}
     write_plan(root, {"jobs": jobs, "files": {}})
 
 
-@pytest.fixture
-def tokens(tmp_path: Path) -> Node:
-    """Return a described node that needs an example table."""
-    examples = Node("data", {"source": "builtin"}, "minbert.data.dataset")
-    stage = Node("train", {"stage": {"tasks": {}}}, "minbert.evaluate.scoring")
+def test_a_job_knows_its_files(tmp_path: Path) -> None:
     needs = {
-        "table.sst": Need(examples, "examples.parquet"),
-        "own": Need(stage, "model.safetensors"),
-        "third": Need(stage, "history.parquet", 3),
+        "table.sst": Need(Node("data", {}, "minbert.data.dataset"), "examples.parquet"),
+        "own": Need(TRAINING, "model.safetensors"),
+        "third": Need(TRAINING, "history.parquet", 3),
     }
     node = Node("tokens", {}, "minbert.data.tokenise", needs=needs)
-    tell(tmp_path, node.describe(), stage.describe())
-    return node
-
-
-def test_a_job_knows_its_files(tmp_path: Path, tokens: Node) -> None:
-    job = load_job(tmp_path, "tokens", tokens.key, 7, 1)
-    assert job.out == tmp_path / "store" / "tokens" / tokens.key
-    stage = tokens.needs["own"].node.key
-    train = tmp_path / "store" / "train" / stage
+    tell(tmp_path, node.describe())
+    job = load_job(tmp_path, "tokens", node.key, 7, 1)
+    assert job.out == tmp_path / "store" / "tokens" / node.key
+    train = tmp_path / "store" / "train" / TRAINING.key
     assert job.need("own") == train / "seed7" / "model.safetensors"
     assert job.need("third") == train / "seed3" / "history.parquet"
     assert list(job.needs("table")) == ["sst"]
-    assert load_job(tmp_path, "train", stage, 2, 1).out == train / "seed2"
 
 
-def test_a_key_that_is_not_planned_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no tokens with key 00ff was planned.*`minbert plan`"):
-        run_step(tmp_path, "tokens", "00ff", None, 1)
-
-
-def test_a_misspelt_results_folder_is_not_made(tmp_path: Path) -> None:
+def test_what_is_not_as_it_was_planned_is_refused(tmp_path: Path) -> None:
+    told: dict[str, Any] = Node("tokens", {}, "minbert.data.tokenise").describe()
+    other = told | {"code": {**told["code"], "minbert.data.tokenise": "0" * 64}}
+    other["key"] = key_of(other)
+    edited = told | {"spec": {"max_length": 8}}
+    tell(tmp_path, other, edited)
+    for key, said in (
+        (other["key"], r"changed since it was planned \(minbert\.data\.tokenise"),
+        (told["key"], rf"{told['key']}\.json: .* run snakemake again"),
+        ("00ff", r"no tokens with key 00ff was planned.*`minbert plan`"),
+    ):
+        with pytest.raises(UserError, match=said):
+            run_step(tmp_path, "tokens", key, None, 1)
     with pytest.raises(UserError, match=r"reslts: there is no such results folder"):
         run_step(tmp_path / "reslts", "tokens", "00ff", None, 1)
-    assert not list(tmp_path.iterdir())
-
-
-def test_changed_code_is_refused(tmp_path: Path, tokens: Node) -> None:
-    described: dict[str, Any] = tokens.describe()
-    described["code"] = {**described["code"], "minbert.data.tokenise": "0" * 64}
-    key = described["key"] = key_of(described)
-    tell(tmp_path, described)
-    with pytest.raises(UserError, match=r"changed since it was planned \(minbert\.data\.tokenise"):
-        load_job(tmp_path, "tokens", key, None, 1)
-
-
-@pytest.mark.parametrize("changed", ["spec", "needs"])
-def test_a_description_of_another_key_is_refused(
-    tmp_path: Path, tokens: Node, changed: str
-) -> None:
-    path = description_path(tmp_path, "tokens", tokens.key)
-    described: dict[str, Any] = read_json(path)
-    if changed == "spec":
-        described["spec"]["max_length"] = 8
-    else:
-        described["needs"]["third"]["seed"] = 0
-    write_json(path, described)
-    with pytest.raises(UserError, match=rf"{tokens.key}\.json: .* run snakemake again"):
-        load_job(tmp_path, "tokens", tokens.key, None, 1)
+    assert not (tmp_path / "reslts").exists()
 
 
 @pytest.mark.parametrize(
@@ -108,14 +84,14 @@ def test_a_step_sees_the_gpu_that_it_computes_on(
     """Of two cards the second is visible; steps that compute nothing see none."""
     nvidia_smi(2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    node = Node(kind, {}, "minbert.evaluate.scoring", extra={"device": wish} if wish else {})
-    tell(tmp_path, node.describe(), extra=dict(node.extra))
+    node = Node(kind, {}, MAKER)
+    tell(tmp_path, node.describe(), **({"device": wish} if wish else {}))
     found: list[tuple[str, str]] = []
 
     def make(job: Job) -> None:
         found.append((os.environ["CUDA_VISIBLE_DEVICES"], job.device))
 
-    monkeypatch.setattr("minbert.evaluate.scoring.make", make, raising=False)
+    monkeypatch.setattr(f"{MAKER}.make", make, raising=False)
     run_step(tmp_path, kind, node.key, None, 1, memory=10**9)
     assert found == [(seen, given)]
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
@@ -125,9 +101,8 @@ def test_a_training_removes_what_a_killed_one_was_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And no more: its state, and what others are downloading, stay."""
-    node = Node("train", {"stage": {"tasks": {}}}, "minbert.evaluate.scoring")
-    tell(tmp_path, node.describe(), extra={"device": "cpu"})
-    folders = [tmp_path / at / node.key / "seed0" for at in ("work", "store/train")]
+    tell(tmp_path, TRAINING.describe(), device="cpu")
+    folders = [tmp_path / at / TRAINING.key / "seed0" for at in ("work", "store/train")]
     for name in ("state-9.pt", ".state-9.pt.77.part", ".aclImdb.tar.gz.part"):
         for folder in folders:
             write_text(folder / name, "x")
@@ -137,7 +112,7 @@ def test_a_training_removes_what_a_killed_one_was_writing(
         left.extend({path.name for path in folder.iterdir()} - {"lock"} for folder in folders)
 
     monkeypatch.setattr("minbert.commands.steps._train_on", train)
-    run_step(tmp_path, "train", node.key, 0, 1)
+    run_step(tmp_path, "train", TRAINING.key, 0, 1)
     assert left == [{"state-9.pt", ".aclImdb.tar.gz.part"}] * 2
 
 
@@ -146,25 +121,20 @@ def test_nothing_is_made_of_half_of_what_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Under its key it would count as whole. Pages can do without texts, which no bundle has."""
-    data = Node("data", {"source": "builtin"}, "minbert.data.dataset")
-    stage = Node("train", {"stage": {"tasks": {}}}, "minbert.evaluate.scoring")
     needs = {
-        "first": Need(stage, "predictions.parquet", 0),
-        "second": Need(stage, "predictions.parquet", 1),
-        "texts": Need(data, "examples.parquet"),
+        **{str(seed): Need(TRAINING, "predictions.parquet", seed) for seed in (0, 1)},
+        "texts": Need(Node("data", {}, "minbert.data.dataset"), "examples.parquet"),
     }
-    node = Node(kind, {"runs": []}, "minbert.evaluate.scoring", needs=needs)
+    node = Node(kind, {"runs": []}, MAKER, needs=needs)
     tell(tmp_path, node.describe())
     made: list[Job] = []
-    monkeypatch.setattr("minbert.evaluate.scoring.make", made.append, raising=False)
-    for seed in (0, 1):
-        path = tmp_path / "store" / "train" / stage.key / f"seed{seed}" / "predictions.parquet"
+    monkeypatch.setattr(f"{MAKER}.make", made.append, raising=False)
+    missing = [TRAINING.folder(tmp_path, seed) / "predictions.parquet" for seed in (0, 1)]
+    if kind == "rows":
+        missing.append(needs["texts"].node.folder(tmp_path) / "examples.parquet")
+    for path in missing:
         with pytest.raises(UserError, match=f"{path}: there is no such file, and T needs it; run"):
             run_step(tmp_path, kind, node.key, None, 1)
         write_text(path, "")
-    if kind == "rows":
-        with pytest.raises(UserError, match=r"examples\.parquet: .*it, data "):
-            run_step(tmp_path, kind, node.key, None, 1)
-    else:
-        run_step(tmp_path, kind, node.key, None, 1)
-    assert len(made) == (kind != "rows")
+    run_step(tmp_path, kind, node.key, None, 1)
+    assert len(made) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,42 +12,34 @@ import pyarrow.parquet as pq
 import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.commands import progress
-from minbert.commands.progress import Idle, Progress, Work
-from minbert.commands.summary import CLAIMS, called, places, summary, undecided
-from minbert.evaluate.claims import COLUMNS
+from minbert.commands.progress import Idle, Progress
+from minbert.commands.summary import called, places, summary
 from minbert.evaluate.reading import SCHEMA, read_scores
 from minbert.evaluate.seeds import winner
-from minbert.evaluate.text import csv_text
 from minbert.store.plans import write_plan
 from minbert.track.journal import Journal
 
-JOBS = [*(Work("train", f"k{n}", 0) for n in range(4)), Work("data", "d"), Work("scores_p")]
-EACH = 100 - progress.OTHERS
-"""Seconds that a stage is expected to take: 100 with its start and end."""
-
-
-def record(event: LogEvent | None, text: str = "", **said: Any) -> logging.LogRecord:
-    made = logging.LogRecord("snakemake", logging.INFO, "", 0, text, None, None)
-    made.__dict__ |= {"event": event, **said}
-    return made
+JOBS: list[tuple[str, dict[str, str]]] = [
+    *(("train", {"key": f"k{n}", "seed": "0"}) for n in range(4)),
+    ("data", {"key": "d"}),
+    ("train", {"key": "of another workflow", "seed": "last"}),
+]
 
 
 def begin(watched: Progress, number: int) -> None:
-    work = JOBS[number]
-    wildcards = {"key": work.key, "seed": str(work.seed)} if work.key else None
-    said = {"jobid": number, "rule_name": work.rule, "wildcards": wildcards}
-    watched.emit(record(LogEvent.JOB_INFO, **said))
+    said = {"event": LogEvent.JOB_INFO, "jobid": number}
+    said |= dict(zip(("rule_name", "wildcards"), JOBS[number], strict=True))
+    watched.emit(logging.makeLogRecord(said))
 
 
 def end(watched: Progress, number: int) -> None:
-    watched.emit(record(LogEvent.JOB_FINISHED, job_id=number))
+    watched.emit(logging.makeLogRecord({"event": LogEvent.JOB_FINISHED, "job_id": number}))
 
 
 def fail(watched: Progress, number: int) -> None:
-    watched.emit(record(LogEvent.JOB_ERROR, jobid=number))
+    watched.emit(logging.makeLogRecord({"event": LogEvent.JOB_ERROR, "jobid": number}))
 
 
 @pytest.fixture
@@ -60,99 +51,46 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace, tmp_path: Path) -> Progress:
-    """Four stages, and a clock that stands still."""
-    costs = SimpleNamespace(of=lambda node: SimpleNamespace(seconds=EACH))
+    """Four stages of 100 seconds, and a clock that stands still."""
+    costs = SimpleNamespace(of=lambda node: SimpleNamespace(seconds=100 - progress.OTHERS))
     monkeypatch.setattr(progress, "Costs", lambda plan: costs)
-    monkeypatch.setattr(progress, "title", lambda plan, node, seed: f"{node} . s{seed}")
-    nodes = {("train", f"k{n}"): f"variant-{n}" for n in range(4)}
+    monkeypatch.setattr(progress, "title", lambda plan, node, seed: f"{node.key} . s{seed}")
+    nodes = {("train", f"k{n}"): SimpleNamespace(key=f"k{n}") for n in range(4)}
     plan: Any = SimpleNamespace(nodes=nodes, root=tmp_path)
     return Progress(plan, JOBS)
-
-
-def test_jobs_of_another_workflow_may_have_wildcards_of_the_same_names() -> None:
-    """The pipeline may be a module of it."""
-    assert Work.of("simulate", {"seed": "last", "key": "a"}) == Work("simulate", "a")
-    assert Work.of("train", {"seed": "7", "key": "a"}) == Work("train", "a", 7)
 
 
 def test_jobs_are_counted_from_snakemakes_events(watched: Progress) -> None:
     begin(watched, 4)
     end(watched, 4)
-    for number in range(3):
+    for number in (0, 1, 2, 5):
         begin(watched, number)
     end(watched, 0)
     fail(watched, 1)
-    watched.emit(record(None, "a word by the way"))
+    watched.emit(logging.makeLogRecord({"msg": "a word by the way"}))
     line = watched.line()
-    assert line.startswith("training: 1 of 4 stages done | other jobs: 1 of 2")
-    assert line.endswith("failed: 1 | now: variant-2 . s0")
-    assert watched.ran() == "ran 1 training stage and 1 other job in 0 s; 1 failed; 3 not reached"
+    assert line.startswith("2 of 6 jobs done")
+    assert line.endswith("failed: 1 | now: k2 . s0, train")
+    assert watched.ran() == "ran 2 jobs in 0 s; 1 failed; 3 not reached"
+    run = {"experiment": "p", "key": "k1", "seed": 0, "name": "", "params": {}}
+    Journal.start(watched.plan.root, run).end("KILLED")
+    assert "; 1 interrupted, to go on from where they were; 3 not" in watched.ran()
     begin(watched, 1)  # It is tried again.
     assert "failed" not in watched.line()
-
-
-def test_a_training_that_was_told_to_stop_has_not_failed(watched: Progress) -> None:
-    for number in range(2):
-        begin(watched, number)
-        run = {"experiment": "p", "key": f"k{number}", "seed": 0, "name": "", "params": {}}
-        Journal.start(watched.plan.root, run).end(("KILLED", "FAILED")[number])
-        fail(watched, number)
-    said = "1 failed; 1 interrupted, to go on from where they were; 4 not reached"
-    assert watched.ran().endswith(f" in 0 s; {said}")
 
 
 def test_the_time_left_follows_the_pace_so_far(watched: Progress, clock: SimpleNamespace) -> None:
     begin(watched, 0)
     begin(watched, 1)
-    assert watched.seconds_left() is None and "left" not in watched.line()
-    clock.now += 50  # Two at a time, twice as fast as expected.
+    assert "left" not in watched.line()
+    clock.now += 150  # Two at a time, somewhat faster than expected.
     end(watched, 0)
     end(watched, 1)
-    assert watched.seconds_left() == pytest.approx(50 * (200 + 2 * progress.OTHERS) / 200)
-    assert "about 1 min left" in watched.line()
-    begin(watched, 2)
-    clock.now += 50  # Half of it is done.
-    assert watched.seconds_left() == pytest.approx(100 * (150 + 2 * progress.OTHERS) / 250)
-    fail(watched, 2)  # It is not waited for.
-    assert watched.seconds_left() == pytest.approx(100 * (100 + 2 * progress.OTHERS) / 200)
-    for number in (3, 4, 5):
+    assert "about 3 min left" in watched.line()
+    for number in (2, 3, 4, 5):
         begin(watched, number)
         end(watched, number)
-    assert watched.seconds_left() == 0 and "left" not in watched.line()
-
-
-def test_the_console_keeps_errors_and_lets_blocks_of_jobs_go(
-    watched: Progress, tmp_path: Path
-) -> None:
-    logger = logging.Logger("snakemake-like")
-    console = logging.StreamHandler(io.StringIO())
-    file = logging.FileHandler(tmp_path / "log")
-    logger.addHandler(console)
-    logger.addHandler(file)
-    watched.start(logger)
-    for event, text in ((LogEvent.JOB_INFO, "rule train"), (LogEvent.JOB_ERROR, "Error in rule")):
-        logger.info(text, extra={"event": event, "jobid": 1, "rule_name": "data"})
-    logger.info("Select jobs to execute...")
-    logger.info("a warning of another kind")
-    watched.stop(logger)
-    logger.info("after the end", extra={"event": LogEvent.JOB_STARTED})
-    assert console.stream.getvalue().splitlines() == [
-        "Error in rule",
-        "a warning of another kind",
-        "after the end",
-    ]
-    assert "rule train" in (tmp_path / "log").read_text()  # Snakemake's own file has it all
-    assert list(watched.failed.values()) == [Work("data")] and watched not in logger.handlers
-
-
-def scores(root: Path, rows: list[tuple[str, str, int, str, str, float, str]]) -> Path:
-    names = ("paper", "variant", "seed", "split", "metric", "value", "key")
-    named = [{"task": "overall", "last": None} | dict(zip(names, row, strict=True)) for row in rows]
-    table = pa.Table.from_pylist(named, schema=SCHEMA)
-    path = root / "tables" / "scores.parquet"
-    path.parent.mkdir(parents=True)
-    pq.write_table(table, path)
-    return path
+    assert "left" not in watched.line()
 
 
 ROWS = [
@@ -167,8 +105,25 @@ ROWS = [
 ]
 
 
+def scores(root: Path, *more: dict[str, Any]) -> Path:
+    """Write `ROWS`, and rows of a task like the first one with `more`."""
+    names = ("paper", "variant", "seed", "split", "metric", "value", "key")
+    rows = [{"task": "overall"} | dict(zip(names, row, strict=True)) for row in ROWS]
+    of_task = {**rows[0], "task": "sst", "metric": "accuracy", "floor": 0.3}
+    rows += [of_task | {"variant": f"v{n}"} | each for n, each in enumerate(more)]
+    path = root / "tables" / "scores.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+    return path
+
+
+def summarised(root: Path, tracking: bool = False, **papers: dict[str, Any]) -> list[str]:
+    record = {"papers": papers, "tracking": tracking, "below": ""}
+    return summary(root, write_plan(root, record)).splitlines()
+
+
 def test_the_best_variant_is_the_best_mean_on_dev_by_the_papers_rule(tmp_path: Path) -> None:
-    path = scores(tmp_path, ROWS)
+    path = scores(tmp_path)
     assert winner(read_scores(path, "other"), "plain") is None
     one = winner(read_scores(path, "p"), "normalised")
     assert one and (one.variant, one.score, one.seed) == ("b", pytest.approx(0.6), 0)
@@ -177,46 +132,26 @@ def test_the_best_variant_is_the_best_mean_on_dev_by_the_papers_rule(tmp_path: P
 def test_the_summary_names_the_best_and_what_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scores(tmp_path, ROWS)
-    about = {"source": "DIR", "seeds": [0, 1]}
-    papers = {"p": {"rule": "normalised", **about}, "none": {"rule": "plain", **about}}
-    plan = write_plan(tmp_path, {"papers": papers, "tracking": True, "below": ""})
+    scores(tmp_path)
     monkeypatch.setattr("minbert.commands.summary.called", lambda: ".venv/bin/minbert")
-    said = summary(tmp_path, plan)
-    assert "p       best: b, normalised overall dev score 0.600 (mean of 2 seeds)" in said
-    assert "none    no variant has an overall score yet" in said
-    assert f"runs    .venv/bin/minbert ui --results {tmp_path}" in said
-    assert "report" not in said and "figures" not in said
-    (tmp_path / "report.html").touch()
-    said = summary(
-        tmp_path, write_plan(tmp_path, {"papers": papers, "tracking": False, "below": ""})
-    )
-    assert f"report  {tmp_path / 'report.html'}" in said and "ui --results" not in said
-    assert "warning" not in said
-    with pytest.raises(UserError, match="plan 'nope'"):
-        summary(tmp_path, "nope")
+    about = {"source": "DIR", "seeds": [0, 1]}
+    papers = {"p": {"rule": "normalised", **about}, "q": {"rule": "plain", **about}}
+    assert summarised(tmp_path, tracking=True, **papers) == [
+        "p       best: b, normalised overall dev score 0.600 (2 seeds)",
+        "q       no variant has an overall score yet",
+        f"tables  {tmp_path / 'tables'}",
+        f"runs    .venv/bin/minbert ui --results {tmp_path}",
+    ]
 
 
 def test_the_summary_ends_with_what_a_reader_must_know(tmp_path: Path) -> None:
-    path = scores(tmp_path, ROWS)
-    rows = pq.read_table(path).to_pylist()
-    of_task = {**rows[0], "task": "sst", "metric": "accuracy", "floor": 0.3}
     found = [("k1", 0.01, False), ("k2", 0.2, False), ("k3", 1.0, True), ("k3", 1.0, True)]
-    rows += [
-        of_task | {"variant": f"v{n}", "key": key, "p_floor": p, "constant": constant}
-        for n, (key, p, constant) in enumerate(found)
-    ]
-    rows.append({**rows[-1], "key": "k4", "split": "test"})
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
-    write_text(
-        tmp_path / "tables" / "index.csv",
-        "row,status\nr1,scored\nr2,no labels\nr3,not configured\n",
-    )
-    papers = {"p": {"rule": "normalised", "source": "builtin", "seeds": [0]}}
-    said = summary(
-        tmp_path, write_plan(tmp_path, {"papers": papers, "tracking": False, "below": ""})
-    )
-    assert [line.removeprefix("warning  ") for line in said.splitlines() if "warning" in line] == [
+    low = [{"key": key, "p_floor": p, "constant": constant} for key, p, constant in found]
+    scores(tmp_path, *low, low[-1] | {"key": "k4", "split": "test"})
+    index = "row,status\nr1,scored\nr2,no labels\nr3,not configured\n"
+    write_text(tmp_path / "tables" / "index.csv", index)
+    said = summarised(tmp_path, p={"rule": "normalised", "source": "builtin", "seeds": [0]})
+    assert [line.split(maxsplit=1)[1] for line in said[1:-1]] == [
         "2 of 3 dev scores are not above their floor, 1 from runs that predict one class or number",
         "1 of 2 published rows scored (1 no labels)",
         "the data are generated: scores say nothing about the papers' methods",
@@ -237,27 +172,3 @@ def test_when_there_is_nothing_to_be_done_the_places_are_told(
         f"report  {tmp_path / 'report.html'}",
         f"runs    {called()} ui --results {tmp_path}",
     ]
-
-
-def line(verdict: str, needed: int | None, **more: object) -> dict[str, object]:
-    about = {"paper": "p", "variant": "a", "strongest": "b", "task": "sst", "verdict": verdict}
-    return about | {"seeds": 3, "seeds_against": 3, "seeds_needed": needed} | more
-
-
-def test_seeds_that_would_decide_claims(tmp_path: Path) -> None:
-    assert list(undecided(tmp_path)) == []
-    lines = [
-        line("within noise", 12, variant="late", measure="gap"),
-        line("within noise", 5),
-        line("within noise", None),
-        line("holds", None),
-    ]
-    write_text(tmp_path / CLAIMS, csv_text((*COLUMNS, "measure"), lines))
-    assert list(undecided(tmp_path)) == [
-        "Within noise, by tables/claims.csv: 3 of 4 claims; more seeds would probably decide 2 of "
-        "them:",
-        "  p, a against b, sst: 5 seeds each",
-        "  p, late against b, sst gap: 12 seeds each",
-    ]
-    write_text(tmp_path / CLAIMS, csv_text(COLUMNS, lines[3:]))
-    assert list(undecided(tmp_path)) == []

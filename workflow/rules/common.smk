@@ -1,7 +1,9 @@
-# What each rule inherits. A key says what kind of job it is, and so what it asks for; after each
-# failure that is twice the memory and time. Short jobs that a cluster groups take turns, as a group
-# has one (profiles/slurm): so it asks for no more than its largest job.
+# What each rule inherits. A key says what kind of job it is, and so what it is made from and what it
+# asks for; after each failure that is twice the memory and time. Short jobs that a cluster groups take
+# turns, as a group has one (profiles/slurm): so it asks for no more than its largest job.
 rule step:
+    input:
+        JOB.inputs,
     log:
         LOGS / "{key}.log",
     priority: JOB.priority

@@ -15,8 +15,6 @@ use rule step as fetch with:
 
 
 use rule step as data with:
-    input:
-        JOB.made_from("fetch"),
     output:
         STORE / "data" / "{key}" / "examples.parquet",
         STORE / "data" / "{key}" / "rejected.csv",
@@ -26,8 +24,6 @@ use rule step as data with:
 
 
 use rule step as labels with:
-    input:
-        JOB.made_from("data"),
     output:
         STORE / "labels" / "{key}" / "labels.parquet",
         STORE / "labels" / "{key}" / "labels.json",
@@ -36,8 +32,6 @@ use rule step as labels with:
 
 
 use rule step as rows with:
-    input:
-        JOB.made_from("data"),
     output:
         STORE / "rows" / "{key}" / "rows.parquet",
     log:
@@ -45,8 +39,6 @@ use rule step as rows with:
 
 
 use rule step as tokens with:
-    input:
-        JOB.made_from("data", "backbone"),
     output:
         STORE / "tokens" / "{key}" / "tokens.parquet",
     log:

@@ -1,5 +1,4 @@
 # Scores, tables, figures and the report, made under their keys, then published under plain names.
-# Snakemake's own report (`snakemake --report FILE`) takes them from these rules.
 #
 # in:  store/train/KEY/seedN/{predictions,history}.parquet and run.json, store/data/KEY/examples.parquet
 # out: store/{tuning,scores,table,figure,index,claims,report}/KEY/..., published as tables/*,

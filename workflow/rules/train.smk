@@ -19,8 +19,6 @@ use rule step as backbone with:
 
 
 use rule step as features with:
-    input:
-        JOB.made_from("tokens", "backbone"),
     output:
         STORE / "features" / "{key}" / "features.safetensors",
     log:
@@ -29,8 +27,6 @@ use rule step as features with:
 
 
 use rule step as train with:
-    input:
-        JOB.made_from("tokens", "backbone", "features", "train"),
     output:
         kept(STORE / "train" / "{key}" / "seed{seed}" / "model.safetensors"),
         STORE / "train" / "{key}" / "seed{seed}" / "history.parquet",

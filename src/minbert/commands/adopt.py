@@ -16,9 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field, RootModel
+from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json, write_text
@@ -28,45 +26,39 @@ from minbert.commands.provenance import backbone_digest
 from minbert.commands.steps import load_job, run_job
 from minbert.data.digests import task_digests
 from minbert.plan.describe import title, write
+from minbert.plan.difference import some
 from minbert.plan.plan import Plan
 from minbert.publish.checks import check_run, upgraded
 from minbert.spec.architecture import WEIGHTS
-from minbert.spec.yaml import load_yaml, validated
+from minbert.spec.yaml import load_yaml
 from minbert.store.code import differs
 from minbert.store.kinds import KINDS
-from minbert.store.node import Node, canonical, digest, required_outputs, seed_folders
+from minbert.store.node import Node, canonical, digest, finished, required_outputs, seed_folders
 from minbert.store.record import ADOPTED, adoptions
 
 ACCEPTED = Path("workflow/accepted.yaml")
-"""Below the folder of the Snakefile: other code whose runs are accepted, and why."""
+"""Below the folder of the Snakefile: by the reason why its runs are accepted, other code."""
 
 ORIGINS = {
     "data": ("data",),
     "rows": ("data",),
     "labels": ("labels", "data"),
+    "tokens": ("data", "backbone"),
     "backbone": ("backbone",),
 }
-"""The kinds that results from a bundle stand for if their sources are absent, and the nodes whose
-sources must be the same."""
+"""The nodes whose sources must be the same for a result to be the same."""
 
 NOT_COMPARED = {"files", "forms", "source"}
 """Of such a node's spec: files are compared by their checksums, whatever they are called."""
 
-LISTED = 4
-"""Modules that are named for each code."""
-
 Described = dict[str, Any]
-
-
-class _Codes(RootModel[dict[str, Annotated[str, Field(pattern=r"^\s*([0-9a-f]{16}\s*)+$")]]]):
-    """What `ACCEPTED` holds: by the reason, digests of code as records have them, in one text."""
 
 
 def accepted_code(base: Path) -> dict[str, str]:
     """Return {digest of code: why its runs are accepted} of the file in `base`, if there is one."""
     path = base / ACCEPTED
-    read = validated(_Codes, load_yaml(path), str(path)).root if path.exists() else {}
-    return {code: reason for reason, codes in read.items() for code in codes.split()}
+    read = load_yaml(path) if path.exists() else {}
+    return {code: reason for reason, codes in read.items() for code in str(codes).split()}
 
 
 def _accept_code(base: Path, codes: list[str], reason: str) -> None:
@@ -105,68 +97,60 @@ class Acceptance:
         self.plan, self._accepted = plan, accepted
         self._store = plan.root / "store"
         self._described = {at: node.describe() for at, node in plan.nodes.items()}
-        self._alike: dict[str, list[Described]] = defaultdict(list)
         self._digests: dict[str, Any] = {}
-        self.found: dict[tuple[str, str, int | None], Accepted] = {}
-        """What agrees, by kind, new key and seed; what it starts from before it."""
+        self.found: dict[tuple[str, int | None], Accepted] = {}
+        """What agrees, by new key and seed; what it starts from before it."""
         self.refused: dict[str, str] = {}
         """{title: why} of the runs for which there is one that does not agree."""
         self.other_code: dict[str, list[str]] = defaultdict(list)
         """The titles of the runs that agree, by each digest of their code that is not accepted."""
         self.modules: dict[str, list[str]] = {}
         """In which modules such code differs."""
-        self._read_descriptions()
-        for node in plan.nodes.values():
-            if node.kind == "train":
-                for seed in plan.config.seeds:
-                    self._accept_run(node, seed)
-            elif node.kind in ORIGINS and not node.done(plan.root) and self._is_absent(node):
-                self._accept_source(node)
-
-    def _read_descriptions(self) -> None:
+        alike: dict[str, list[Described]] = defaultdict(list)
         for path in sorted((self._store / "spec").glob("*.json")):
             with suppress(UserError, KeyError):  # damaged, or of settings that are unknown here
                 described = read_json(path)
                 at = described["kind"], described["key"]
-                if at not in self._described:
-                    self._described[at] = described
-                    if described["kind"] == "train":
-                        self._alike[_meaning(described)].append(described)
+                if self._described.setdefault(at, described) is described and at[0] == "train":
+                    alike[_meaning(described)].append(described)
+        for node in plan.nodes.values():
+            if node.kind == "train":
+                for seed in plan.config.seeds:
+                    if not node.done(plan.root, seed):
+                        self._accept_run(node, seed, alike[_meaning(node.describe())])
+            elif node.kind in ORIGINS and not node.done(plan.root) and self._is_absent(node):
+                self._accept_source(node)
 
-    def _accept_run(self, node: Node, seed: int) -> None:
-        """Accept the first run of the same settings that agrees; else say why the first does not.
-
-        Runs that were themselves carried over come last.
-        """
-        if node.done(self.plan.root, seed):
-            return
+    def _accept_run(self, node: Node, seed: int, alike: list[Described]) -> None:
+        """Accept the first run of those `alike` that agrees; else say why the first does not."""
         name = title(self.plan, node, seed)
-        runs = []
-        for old in self._alike.get(_meaning(node.describe()), ()):
+        for old in alike:
             folder = seed_folders(self._store / "train" / old["key"]).get(seed)
-            if folder and all((folder / file).exists() for file in required_outputs("train", {})):
-                runs.append((len(self._lineage(folder)), old["key"], old, folder))
-        for *_, old, folder in sorted(runs, key=lambda run: run[:2]):
+            if folder is None or not finished("train", old["spec"], folder):
+                continue
             try:
                 record = check_run(folder, old)
                 self._check_agreement(node, seed, old, record)
             except UserError as error:
                 self.refused.setdefault(name, str(error))
                 continue
-            other = [code for code, now in self._codes(node, old, record) if code != now]
+            codes = [(record["code"], digest(node.code))]
+            for _, features, was in self._inputs(node, old, "features"):
+                codes.append((digest(was["code"]), digest(features.code)))
+            other = [code for code, now in codes if code != now]
             unknown = {code for code in other if code not in self._accepted}
             for code in unknown:
                 self.other_code[code].append(name)
                 self.modules.setdefault(code, differs(old["code"], node.code))
             for need in node.needs.values():
-                if start := self.found.get(("train", need.node.key, need.seed_for(seed))):
+                if start := self.found.get((need.node.key, need.seed_for(seed))):
                     unknown |= start.unknown
-            for task in self._inputs(node, "tokens"):
-                self._digests[node.needs[f"tokens.{task}"].node.key] = record["data"][task]
+            for task, tokens, _ in self._inputs(node, old, "tokens"):
+                self._digests[tokens.key] = record["data"][task]
             reasons = dict.fromkeys(self._accepted[c] for c in other if c in self._accepted)
             files = {path.name: path for path in folder.iterdir() if path.name != ADOPTED}
             why = "; ".join(reasons) or "its code is the same"
-            self.found["train", node.key, seed] = Accepted(
+            self.found[node.key, seed] = Accepted(
                 node, seed, old["key"], files, record["code"], why, frozenset(unknown)
             )
             self.refused.pop(name, None)
@@ -185,102 +169,76 @@ class Acceptance:
             made = record["environment"]["packages"].get(name, "an unknown version")
             if made.partition("+")[0] != version:
                 raise UserError(f"made with {name} {made}; `dependencies` asks for {version}")
-        for task in self._inputs(node, "tokens"):
-            self._check_data(node.needs[f"tokens.{task}"].node, task, old, record["data"][task])
-        self._check_backbone(node.needs[f"backbone.{WEIGHTS}"].node, old, record["backbone"])
+        for task, tokens, was in self._inputs(node, old, "tokens"):
+            path = tokens.folder(self.plan.root) / "tokens.parquet"
+            if tokens.key not in self._digests and self._is_there(path, tokens, was):
+                self._digests[tokens.key] = task_digests(path)
+            if self._digests.get(tokens.key, record["data"][task]) != record["data"][task]:
+                raise UserError(f"was trained on other data of '{task}'")
+        for file, backbone, was in self._inputs(node, old, "backbone"):
+            path = backbone.folder(self.plan.root) / WEIGHTS
+            there = file == WEIGHTS and self._is_there(path, backbone, was)
+            if there and backbone_digest(path) != record["backbone"]:
+                raise UserError("started from a backbone with other weights")
         for name, need in node.needs.items():
             if KINDS[need.node.kind].seeded:
                 was, of = old["needs"][name], need.seed_for(seed)
-                here = self._store / "train" / was["key"] / f"seed{of}"
-                if self._lineage(here).isdisjoint(self._lineage_of(need.node, of)):
+                new = self.found.get((need.node.key, of))
+                new_key = new.old if new else need.node.key
+                if self._lineage(was["key"], of).isdisjoint(self._lineage(new_key, of)):
                     raise UserError(
                         f"starts from train {was['key']} ({name}), which is not accepted for "
                         f"{need.node.key}, or was trained again"
                     )
 
-    def _check_data(self, tokens: Node, task: str, old: Described, said: Any) -> None:
-        if tokens.key not in self._digests:
-            path = tokens.folder(self.plan.root) / "tokens.parquet"
-            if not self._is_there(path, tokens, old["needs"][f"tokens.{task}"]):
-                return
-            self._digests[tokens.key] = task_digests(path)
-        here = self._digests[tokens.key]
-        if other := [
-            f"{what} of {split}"
-            for split in here
-            for what in here[split]
-            if here[split][what] != said.get(split, {}).get(what)
-        ]:
-            raise UserError(f"was trained on other data of '{task}': {', '.join(other)}")
-
-    def _check_backbone(self, backbone: Node, old: Described, said: str | None) -> None:
-        weights = backbone.folder(self.plan.root) / WEIGHTS
-        there = self._is_there(weights, backbone, old["needs"][f"backbone.{WEIGHTS}"])
-        if there and backbone_digest(weights) != said:
-            raise UserError("started from a backbone with other weights")
-
-    def _is_there(self, path: Path, node: Node, need: Described) -> bool:
+    def _is_there(self, path: Path, node: Node, was: Described) -> bool:
         """Whether a node's file is there to be compared with what a run needed, or can be made.
 
         If not, it is of the same key, or of the same sources as that.
         """
-        was = self._described_need(need)
         if not path.exists() and was["key"] != node.key:
-            if self._is_absent(node):
-                self._check_sources(was, node)
-            else:
+            if not self._is_absent(node):
                 self._make(node)
-        return path.exists()
-
-    def _check_sources(self, old: Described, new: Node) -> None:
-        """Raise `UserError` unless two nodes come from files with the same checksums."""
-        for kind in ("backbone",) if new.kind == "backbone" else ("data", "backbone"):
-            one, two = self._origin(old, kind), self._origin(new.describe(), kind)
-            if not one or not two or not _same_source(one, two):
+            elif not self._same_sources(was, node.describe()):
                 raise UserError(
-                    f"was made from a {kind} of other files than those that the configuration "
-                    "names, which are not here"
+                    f"was made from a {was['kind']} of other files than those that the "
+                    "configuration names, which are not here"
                 )
+        return path.exists()
 
     def _accept_source(self, node: Node) -> None:
         """Accept what is finished of the same files for a node whose source is absent."""
+        described, wanted = node.describe(), {*required_outputs(node.kind, node.spec)}
         files: dict[str, Path] = {}
-        keys, kinds = [], ORIGINS[node.kind]
-        mine = [self._origin(node.describe(), kind) for kind in kinds]
-        for at, old in self._described.items():
-            folder = self._store / at[0] / at[1]
-            if at in self.plan.nodes or at[0] not in ORIGINS or not folder.is_dir():
-                continue
-            theirs = [self._origin(old, kind) for kind in kinds]
-            if not all(a and b and _same_source(a, b) for a, b in zip(theirs, mine, strict=True)):
-                continue
-            for name in set(required_outputs(node.kind, node.spec)) - files.keys():
-                if (folder / name).exists():
-                    files[name] = folder / name
-                    keys.append(at[1])
-        if files.keys() >= {*required_outputs(node.kind, node.spec)}:
+        for (kind, key), old in self._described.items():
+            folder = self._store / kind / key
+            known = (kind, key) in self.plan.nodes or kind not in ORIGINS or not folder.is_dir()
+            if not known and self._same_sources(old, described):
+                there = (folder / name for name in wanted if (folder / name).exists())
+                files = {path.name: path for path in there} | files
+        if files.keys() == wanted:
+            old_key = next(iter(files.values())).parent.name
             reason = "made from the same files, which are not here"
-            self.found[node.kind, node.key, None] = Accepted(
-                node, None, keys[0], files, digest(self._described[node.kind, node.key]), reason
+            self.found[node.key, None] = Accepted(
+                node, None, old_key, files, digest(described), reason
             )
 
-    def _codes(
-        self, node: Node, old: Described, record: Mapping[str, Any]
-    ) -> Iterator[tuple[str, str]]:
-        """Yield the digests of a run's code and of that of its features, old and new."""
-        yield record["code"], digest(node.code)
-        for task in self._inputs(node, "features"):
-            was = self._described_need(old["needs"][f"features.{task}"])
-            yield digest(was["code"]), digest(node.needs[f"features.{task}"].node.code)
+    def _inputs(
+        self, node: Node, old: Described, kind: str
+    ) -> Iterator[tuple[str, Node, Described]]:
+        """Yield the inputs called `kind.NAME`: the name, the new node and the old description."""
+        for name, need in node.needs.items():
+            before, _, of = name.partition(".")
+            if before == kind:
+                was = old["needs"][name]
+                if (was["kind"], was["key"]) not in self._described:
+                    raise UserError(f"needs {was['kind']} {was['key']}, which is not described")
+                yield of, need.node, self._described[was["kind"], was["key"]]
 
-    def _inputs(self, node: Node, kind: str) -> list[str]:
-        return [n.partition(".")[2] for n in node.needs if n.startswith(f"{kind}.")]
-
-    def _described_need(self, need: Described) -> Described:
-        try:
-            return self._described[need["kind"], need["key"]]
-        except KeyError:
-            raise UserError(f"needs {need['kind']} {need['key']}, which is not described") from None
+    def _same_sources(self, old: Described, new: Described) -> bool:
+        kinds = ORIGINS[new["kind"]]
+        pairs = [(self._origin(old, kind), self._origin(new, kind)) for kind in kinds]
+        return all(one and two and _same_source(one, two) for one, two in pairs)
 
     def _origin(self, described: Described, kind: str) -> Described | None:
         """Return the node of a kind that a node is, or is made from, at any depth."""
@@ -292,20 +250,16 @@ class Acceptance:
 
     def _is_absent(self, node: Node) -> bool:
         """Whether a node's source is configured by a path at which there is nothing."""
-        kind, *_ = ORIGINS.get(node.kind, ("data",))
+        kind = ORIGINS[node.kind][0]
         origin = self._origin(node.describe(), kind)
         source = self.plan.nodes[kind, origin["key"]].extra.get("source") if origin else None
         return source is not None and not any(Path(part).exists() for part in source.split(", "))
 
-    def _lineage(self, folder: Path) -> set[str]:
-        """Return the key of a seed's folder, and those that it was carried over from."""
+    def _lineage(self, key: str, seed: int | None) -> set[str]:
+        """Return the key of a run, and those that it was carried over from."""
+        folder = self._store / "train" / key / f"seed{seed}"
         carried = adoptions(folder) if folder.is_dir() else []
-        return {folder.parent.name, *(each["from"] for each in carried)}
-
-    def _lineage_of(self, node: Node, seed: int | None) -> set[str]:
-        if taken := self.found.get(("train", node.key, seed)):
-            return {node.key} | self._lineage(self._store / "train" / taken.old / f"seed{seed}")
-        return self._lineage(node.folder(self.plan.root, seed))
+        return {key, *(each["from"] for each in carried)}
 
     def _make(self, node: Node) -> None:
         """Make a node and what it needs, as the workflow would."""
@@ -350,24 +304,15 @@ def _place(root: Path, each: Accepted) -> None:
             except OSError:  # across disks
                 shutil.copy2(path, temporary / name)
         history = adoptions(next(iter(each.files.values())).parent)
-        write_json(temporary / ADOPTED, [*history, _record(each)])
+        how = {"kind": each.node.kind, "seed": each.seed, "from": each.old, "to": each.node.key}
+        how |= {"code": each.code, "reason": each.reason}
+        how |= {"date": datetime.now(UTC).isoformat(timespec="seconds")}
+        write_json(temporary / ADOPTED, [*history, how])
         if target.exists():
             target.rmdir()  # empty: a job that failed left it
         temporary.rename(target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _record(each: Accepted) -> dict[str, Any]:
-    return {
-        "kind": each.node.kind,
-        "seed": each.seed,
-        "from": each.old,
-        "to": each.node.key,
-        "code": each.code,
-        "reason": each.reason,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
 
 
 def report(plan: Plan, reason: str | None, *, apply: bool) -> Iterator[str]:
@@ -383,29 +328,21 @@ def report(plan: Plan, reason: str | None, *, apply: bool) -> Iterator[str]:
         if apply and reason and found.other_code:
             _accept_code(plan.base, sorted(found.other_code), reason)
             ready = [replace(each, reason=reason) if each.unknown else each for each in ready]
-        elif found.other_code:
+        else:
             ready = [each for each in ready if not each.unknown]
         for each in ready if apply else ():
             _place(plan.root, each)
+    command = f"minbert adopt {plan.options} --apply".replace("  ", " ")
     for code, titles in found.other_code.items():
-        differing = found.modules[code]
-        more = f" and {len(differing) - LISTED} more" if len(differing) > LISTED else ""
-        yield (
-            f"{code}: {counted(len(titles), 'run')} of other code, such as {titles[0]} (differs in "
-            f"{', '.join(differing[:LISTED])}{more})"
-        )
+        runs = f"{counted(len(titles), 'run')} of other code, such as {titles[0]}"
+        yield f"{code}: {runs} (differs in {some(found.modules[code])})"
     for name, why in found.refused.items():
         yield f"not accepted: {name}: {why}"
     if apply and ready:
         yield f"{counted(len(ready), 'result')} carried over; {ADOPTED} beside each says so"
     elif ready:
-        yield f"{counted(len(ready), 'result')} can be carried over: `{_command(plan)}`"
+        yield f"{counted(len(ready), 'result')} can be carried over: `{command}`"
     elif not found.other_code:
         yield f"nothing under {plan.root}/store can be carried over to a new key"
     if found.other_code and not (apply and reason):
-        command = _command(plan, "--reason TEXT")
-        yield f"If other code computes the same, `{command}` names it in {ACCEPTED}"
-
-
-def _command(plan: Plan, *more: str) -> str:
-    return " ".join(filter(None, ["minbert adopt --apply", *more, plan.options]))
+        yield f"If other code computes the same, `{command} --reason TEXT` names it in {ACCEPTED}"

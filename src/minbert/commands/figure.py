@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from minbert.base.errors import UserError, did_you_mean
+from minbert.plan.difference import some
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job
 from minbert.store.plans import check_root, describe_job, published_plans, read_plan, shown_of
@@ -39,16 +40,15 @@ def _job(root: Path, name: str) -> Job:
     check_root(root)
     known: dict[str, tuple[str, str]] = {}
     for plan in reversed(published_plans(root)):
-        for figure, kind, key in shown_of(read_plan(root, plan)):
-            if kind == "figure":
-                known[figure.removeprefix("figures/")] = key, plan
+        shown = shown_of(read_plan(root, plan))
+        figures = [
+            (of.removeprefix("figures/"), key) for of, kind, key in shown if kind == "figure"
+        ]
+        known |= {figure: (key, plan) for figure, key in figures}
     if name not in known:
-        papers = dict.fromkeys(each.partition("/")[0] for each in known)
-        own = [each for each in known if each.startswith(f"{name.partition('/')[0]}/")]
-        there = f"there are {', '.join(own)}" if own else f"there are some of {', '.join(papers)}"
         raise UserError(
-            f"{root}: no figure '{name}', which is PAPER/NAME; "
-            f"{there if known else 'no figure is published there'}.{did_you_mean(name, known)}"
+            f"{root}: no figure '{name}', which is PAPER/NAME; there are {some(known) or 'none'}."
+            f"{did_you_mean(name, known)}"
         )
     key, plan = known[name]
     use_tasks_of(read_plan(root, plan))
@@ -58,10 +58,10 @@ def _job(root: Path, name: str) -> Job:
 def inches(text: str) -> tuple[float, float]:
     """Return the width and height that `WxH` says."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)", text)
-    sides = tuple(map(float, match.groups())) if match else ()
-    if len(sides) != 2 or not all(SMALLEST <= side <= LARGEST for side in sides):
+    width, height = map(float, match.groups()) if match else (0.0, 0.0)
+    if not SMALLEST <= min(width, height) <= max(width, height) <= LARGEST:
         raise UserError(
             f"size {text[:40]!r}: expected width x height in inches, each from {SMALLEST:g} to "
             f"{LARGEST:g}, such as 3.3x2.5"
         )
-    return sides[0], sides[1]
+    return width, height

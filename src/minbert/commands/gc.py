@@ -23,44 +23,36 @@ _KEY = re.compile("[0-9a-f]{16}")
 
 @dataclass(frozen=True)
 class Leftover:
-    """What nothing in the plan needs of a node or a seed: its folder, its saved state, or both.
+    """What nothing in the plan needs of a node or a seed: a folder of `size` bytes, and a title."""
 
-    `size` is in bytes.
-    """
-
-    paths: list[Path]
-    kind: str
-    key: str
-    what: str
+    path: Path
+    title: str
     size: int
 
 
 def leftovers(plan: Plan) -> list[Leftover]:
-    """Return what no variant of `plan` needs, largest first."""
+    """Return what no variant of `plan` needs, largest first: results, and states of trainings."""
     places = [(kind, plan.root / "store" / kind) for kind in KINDS]
-    places.append(("train", plan.root / "work"))
-    found: dict[tuple[str, Path], list[Path]] = {}
-    for kind, place in places:
-        for folder in sorted(place.glob("*")):
-            if not _KEY.fullmatch(folder.name):
-                continue  # not ours
+    found = []
+    for kind, place in [*places, ("train", plan.root / "work")]:
+        for folder in filter(_is_ours, place.glob("*")):
             unneeded = [folder]
             if (kind, folder.name) in plan.nodes:
                 seeds = seed_folders(folder) if KINDS[kind].seeded else {}
                 unneeded = [path for seed, path in seeds.items() if seed not in plan.config.seeds]
+            title = ""
+            with suppress(FileNotFoundError, UserError):
+                described = described_in(description_path(plan.root, kind, folder.name))
+                title = str(described.get("title", ""))
             for path in unneeded:
-                found.setdefault((kind, path.relative_to(place)), []).append(path)
-    made = [_leftover(plan, kind, own.parts[0], paths) for (kind, own), paths in found.items()]
-    return sorted(made, key=lambda each: -each.size)
+                files = () if path.is_symlink() else path.rglob("*")
+                size = sum(file.stat().st_size for file in files if file.is_file())
+                found.append(Leftover(path, title, size))
+    return sorted(found, key=lambda each: (-each.size, each.path))
 
 
-def _leftover(plan: Plan, kind: str, key: str, paths: list[Path]) -> Leftover:
-    title = ""
-    with suppress(FileNotFoundError, UserError):
-        title = str(described_in(description_path(plan.root, kind, key)).get("title", ""))
-    files = (file for path in paths if not path.is_symlink() for file in path.rglob("*"))
-    size = sum(file.stat().st_size for file in files if file.is_file())
-    return Leftover(paths, kind, key, title, size)
+def _is_ours(path: Path) -> bool:
+    return bool(_KEY.fullmatch(path.name))
 
 
 def delete(plan: Plan, found: list[Leftover]) -> None:
@@ -70,25 +62,19 @@ def delete(plan: Plan, found: list[Leftover]) -> None:
     """
     with results_lock(plan.root, alone=True):
         for each in found:
-            for path in each.paths:
-                _remove(path)
+            if each.path.is_symlink():  # and not its target
+                each.path.unlink()
+            elif each.path.exists():
+                shutil.rmtree(each.path)
         remove_half_written(plan.root / "store")
         for path in description_path(plan.root, "", "").parent.glob("*-*.json"):
             kind, _, key = path.stem.partition("-")
             if _KEY.fullmatch(key) and (kind, key) not in plan.nodes:
-                _remove(path)
+                path.unlink()
         published = published_plans(plan.root)
         for path in plan_path(plan.root, "").parent.glob("*.json"):
             if _KEY.fullmatch(path.stem) and path.stem not in published:
-                _remove(path)
-
-
-def _remove(path: Path) -> None:
-    """Delete a folder, a file, or a link but not its target; somebody else may have done so."""
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    elif path.exists():
-        shutil.rmtree(path)
+                path.unlink()
 
 
 def report(plan: Plan, *, remove: bool) -> Iterator[str]:
@@ -97,8 +83,8 @@ def report(plan: Plan, *, remove: bool) -> Iterator[str]:
         raise UserError("config: 'only' names a part, and gc looks at whole grids; leave it out")
     found = leftovers(plan)
     for each in found:
-        where = each.paths[0].relative_to(plan.root)
-        yield f"{shown_size(each.size):>9}  {where}  {each.what}".rstrip()
+        where = each.path.relative_to(plan.root)
+        yield f"{shown_size(each.size):>9}  {where}  {each.title}".rstrip()
     total, folders = shown_size(sum(each.size for each in found)), counted(len(found), "folder")
     if remove:
         delete(plan, found)

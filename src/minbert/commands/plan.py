@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.base.locks import is_held
 from minbert.base.progress import clock, counted
-from minbert.commands.summary import undecided
 from minbert.evaluate.tuning import read_tuning
-from minbert.plan.cost import ASSUMED, GPU_RATE, SIZES, Costs, chains, epoch
+from minbert.plan.cost import ASSUMED, GPU_RATE, Costs, chains, epoch
 from minbert.plan.demand import stage_memory
 from minbert.plan.describe import title
 from minbert.plan.difference import some
 from minbert.plan.parameters import parameters
-from minbert.plan.pending import Pending, pending
+from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
 from minbert.plan.reasons import PreviousRuns, warnings
 from minbert.spec.config import load_config
 from minbert.spec.resolve import Stage, Variant
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
+from minbert.track.journal import newest_attempts
 
 if TYPE_CHECKING:
     from minbert.evaluate.reading import Scores
 
-TOTALS = (
-    *("paper", "variants", "stages", "distinct", "jobs", "to run"),
-    *("GPU-hours", "measured", "estimated"),
-)
 OTHERS = ("kind", "what", "key", "why")
 HEADER = (
     *("variant", "stage", "key", "state", "parameters", "memory", "steps", "examples"),
@@ -49,20 +45,7 @@ def plan_text(plan: Plan, why: str | None = None) -> str:
 
     With `why`, return all that keeps that variant from being done (`why_text`).
     """
-    if why is not None:
-        return why_text(plan, why)
-    costs, jobs, earlier = Costs(plan), pending(plan), PreviousRuns(plan)
-    blocks = []
-    for grid in plan.grids:
-        rows = []
-        for variant in grid.variants.values():
-            rows += [_row(plan, costs, jobs, earlier, stage) for stage in variant.stages]
-            if variant.best_of:
-                rows.append((variant.name, *["-"] * (len(HEADER) - 2), _best(plan, variant)))
-        blocks.append(f"{grid.paper}: {grid.title}\n{aligned([HEADER, *rows])}")
-    if others := list(_other_jobs(plan, jobs, earlier)):
-        blocks.append(f"Other jobs\n{aligned([OTHERS, *others])}")
-    return "\n\n".join([*blocks, "\n".join(_totals(plan, costs, jobs, earlier))])
+    return why_text(plan, why) if why else "\n\n".join(_Outlook(plan).blocks())
 
 
 def why_text(plan: Plan, wanted: str) -> str:
@@ -72,173 +55,148 @@ def why_text(plan: Plan, wanted: str) -> str:
     if not found:
         names = [name for v in every for name in (v.name, f"{v.paper}/{v.name}")]
         raise UserError(f"no grid has a variant '{wanted}'.{did_you_mean(wanted, names)}")
-    jobs, earlier = pending(plan), PreviousRuns(plan)
-    lines: list[str] = []
-    for variant in found:
+    outlook = _Outlook(plan)
+    return "\n".join(line for variant in found for line in outlook.explained(variant))
+
+
+class _Outlook:
+    """What would run of a plan: the lines of `minbert plan`."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.seeds = plan, plan.config.seeds
+        self.costs, self.jobs, self.earlier = Costs(plan), pending(plan), PreviousRuns(plan)
+        self.attempts = newest_attempts(plan.root)
+
+    def blocks(self) -> Iterator[str]:
+        """Yield a table for each paper, the other jobs, and the totals."""
+        for grid in self.plan.grids:
+            rows: list[Sequence[str]] = []
+            for variant in grid.variants.values():
+                rows += map(self._row, variant.stages)
+                if variant.best_of:
+                    rows.append((variant.name, *["-"] * (len(HEADER) - 2), self._best(variant)))
+            yield f"{grid.paper}: {grid.title}\n{aligned([HEADER, *rows])}"
+        if others := list(self._other_jobs()):
+            yield f"Other jobs\n{aligned([OTHERS, *others])}"
+        yield "\n".join(self._totals())
+
+    def explained(self, variant: Variant) -> Iterator[str]:
+        """Yield all that keeps a variant from being done."""
         if variant.best_of:
-            lines.append(f"{variant.paper}/{variant.name}: {_best(plan, variant)}")
+            yield f"{variant.paper}/{variant.name}: {self._best(variant)}"
         for stage in variant.stages:
-            node = plan.training(stage.ref)
-            whys = {seed: jobs[node, seed] for seed in plan.config.seeds if (node, seed) in jobs}
-            state = f"to run with seeds {', '.join(map(str, whys))}" if whys else "done"
-            lines.append(f"{variant.paper}/{stage.ref}, {node.key}: {state}")
-            told = [f"seed {seed}: {why}" for seed, why in whys.items() if why]
-            told += _interrupted(plan, node, list(whys))
-            if len(whys) == len(plan.config.seeds) and not any(whys.values()):
-                told += earlier.explained(node)
-            lines += [f"  {line}" for line in told]
-    return "\n".join(lines)
+            node = self.plan.training(stage.ref)
+            missing = self._missing(node)
+            state = f"to run with seeds {', '.join(map(str, missing))}" if missing else "done"
+            yield f"{variant.paper}/{stage.ref}, {node.key}: {state}"
+            yield from (f"  seed {seed}: {why}" for seed, why in missing.items() if why)
+            yield from (f"  {line}" for line in self._interrupted(node, missing))
+            if len(missing) == len(self.seeds) and not any(missing.values()):
+                yield from (f"  {line}" for line in self.earlier.explained(node))
 
+    def _missing(self, node: Node) -> dict[int, str]:
+        """Return {seed: why} of a training's seeds that would run."""
+        return {seed: self.jobs[node, seed] for seed in self.seeds if (node, seed) in self.jobs}
 
-def _row(
-    plan: Plan, costs: Costs, jobs: Pending, earlier: PreviousRuns, stage: Stage
-) -> tuple[str, ...]:
-    node = plan.training(stage.ref)
-    seeds = plan.config.seeds
-    missing = [seed for seed in seeds if (node, seed) in jobs]
-    count = parameters(plan, plan.variants[stage.ref.paper, stage.ref.variant])
-    cost = costs.of(node)
-    return (
-        *(stage.ref.variant, stage.ref.stage, node.key),
-        f"{len(seeds) - len(missing)} of {len(seeds)} seeds" if missing else "done",
-        "unknown" if count is None else f"{count:,}",
-        f"{stage_memory(plan, node, costs) / 1e9:.1f} GB",
-        *_length(costs, stage),
-        clock(cost.seconds) + ("" if cost.measured else " est."),
-        _why(plan, jobs, earlier, stage, missing),
-    )
-
-
-def _why(
-    plan: Plan, jobs: Pending, earlier: PreviousRuns, stage: Stage, missing: Sequence[int]
-) -> str:
-    """Return why the `missing` seeds of a stage would run, or that it is another one's."""
-    node = plan.training(stage.ref)
-    if (owner := plan.owners[node.key]) != stage.ref:
-        return f"the same stage as {owner.variant}/{owner.stage}: trained once"
-    if not missing:
-        return ""
-    if why := next(filter(None, (jobs[node, seed] for seed in missing)), ""):
-        return why
-    if interrupted := list(_interrupted(plan, node, missing)):
-        return some(interrupted)
-    if len(missing) < len(plan.config.seeds):
-        return f"seeds {some(map(str, missing))} have not run"
-    return earlier.reason(node)
-
-
-def _other_jobs(plan: Plan, jobs: Pending, earlier: PreviousRuns) -> Iterator[tuple[str, ...]]:
-    """Yield (kind, what, key, why) of the jobs to run besides training, by kind."""
-    kinds = list(KINDS)
-    others = dict.fromkeys(node for node, _ in jobs if node.kind != "train")
-    for node in sorted(others, key=lambda node: kinds.index(node.kind)):
-        yield node.kind, title(plan, node), node.key, jobs[node, None] or earlier.reason(node)
-    if not plan.mark.exists():
-        yield "publish", "-", plan.stamp, "the plain names do not hold what is asked for"
-
-
-def _interrupted(plan: Plan, node: Node, seeds: Sequence[int]) -> Iterator[str]:
-    """Yield from where the trainings with these seeds go on that were stopped."""
-    for seed in seeds:
-        work = plan.root / "work" / node.key / f"seed{seed}"
-        steps = [int(path.stem.partition("-")[2]) for path in work.glob("state-*.pt")]
-        if steps:
-            of = f"seed {seed} " if len(plan.config.seeds) > 1 else ""
-            how = "has saved" if is_held(work / "lock") else "interrupted at"
-            yield f"{of}{how} step {max(steps)}"
-
-
-def _length(costs: Costs, stage: Stage) -> tuple[str, str]:
-    """Return a stage's optimiser steps and examples; in brackets those of its grid in full."""
-    here = costs.sizes(stage.spec)
-    ours, papers = (
-        (spec.epochs * drawn.steps, spec.epochs * sum(drawn.examples.values()))
-        for spec, drawn in (
-            (stage.spec, epoch(stage.spec, here)),
-            (stage.plain, epoch(stage.plain, {**here, **SIZES})),
+    def _row(self, stage: Stage) -> tuple[str, ...]:
+        node = self.plan.training(stage.ref)
+        missing = self._missing(node)
+        drawn = epoch(stage.spec, self.costs.sizes(stage.spec))
+        count = parameters(self.plan, self.plan.variants[stage.ref.paper, stage.ref.variant])
+        return (
+            *(stage.ref.variant, stage.ref.stage, node.key),
+            f"{len(self.seeds) - len(missing)} of {len(self.seeds)} seeds" if missing else "done",
+            "unknown" if count is None else f"{count:,}",
+            f"{stage_memory(self.plan, node, self.costs) / 1e9:.1f} GB",
+            f"{stage.spec.epochs * drawn.steps:,}",
+            f"{stage.spec.epochs * sum(drawn.examples.values()):,}",
+            self._time([node]),
+            self._why(node, stage, missing),
         )
-    )
-    steps, examples = (
-        f"{our:,}" if our == paper else f"{our:,} ({paper:,})"
-        for our, paper in zip(ours, papers, strict=True)
-    )
-    return steps, examples
 
+    def _why(self, node: Node, stage: Stage, missing: Mapping[int, str]) -> str:
+        """Return why the `missing` seeds of a stage would run, or that it is another one's."""
+        if (owner := self.plan.owners[node.key]) != stage.ref:
+            return f"the same stage as {owner.variant}/{owner.stage}: trained once"
+        if found := [*filter(None, missing.values()), *self._interrupted(node, missing)]:
+            return some(found)
+        if not missing:
+            return ""
+        if len(missing) < len(self.seeds):
+            return f"seeds {some(map(str, missing))} have not run"
+        return self.earlier.reason(node)
 
-def _best(plan: Plan, variant: Variant) -> str:
-    if not variant.tried:
-        return f"trains nothing: the best of {', '.join(variant.best_of)}"
-    candidates = (plan.variants[variant.paper, name] for name in variant.tried)
-    keys = {plan.train(stage.ref).key for one in candidates for stage in one.stages}
-    said = f"tuned: the best of {len(variant.tried)} settings"
-    said += f", {counted(len(keys) * len(plan.config.seeds), 'run')}"
-    node = plan.shown[f"tables/{variant.paper}.tuning"]
-    if not node.done(plan.root):
+    def _interrupted(self, node: Node, seeds: Iterable[int]) -> Iterator[str]:
+        """Yield how trainings with these seeds ended before, and from where they go on."""
+        for seed in seeds:
+            work = self.plan.root / "work" / node.key / f"seed{seed}"
+            if steps := [int(path.stem.partition("-")[2]) for path in work.glob("state-*.pt")]:
+                how = "has saved" if is_held(work / "lock") else "interrupted at"
+                yield f"seed {seed} {how} step {max(steps)}"
+            attempt = self.attempts.get((node.key, str(seed)))
+            if attempt and (why := attempt.failure()):
+                yield f"seed {seed} failed: {why.splitlines()[0][:200]}"
+
+    def _time(self, nodes: Iterable[Node]) -> str:
+        """Return how long trainings take one after the other, and whether that is estimated."""
+        found = [self.costs.of(node) for node in nodes]
+        estimated = not all(cost.measured for cost in found)
+        return clock(sum(cost.seconds for cost in found)) + " est." * estimated
+
+    def _best(self, variant: Variant) -> str:
+        if not variant.tried:
+            return f"trains nothing: the best of {', '.join(variant.best_of)}"
+        candidates = (self.plan.variants[variant.paper, name] for name in variant.tried)
+        keys = {self.plan.train(stage.ref).key for one in candidates for stage in one.stages}
+        said = f"tuned: the best of {len(variant.tried)} settings"
+        said += f", {counted(len(keys) * len(self.seeds), 'run')}"
+        node = self.plan.shown[f"tables/{variant.paper}.tuning"]
+        if node.done(self.plan.root):
+            found = read_tuning(node.folder(self.plan.root) / "tuning.csv")
+            said += f"; chosen: {found[variant.name].settings}"
         return said
-    path = node.folder(plan.root) / "tuning.csv"
-    try:
-        return f"{said}; chosen: {read_tuning(path)[variant.name].settings}"
-    except (KeyError, ValueError):
-        raise UserError(
-            f"{path} is damaged: delete {path.parent}, and the next `snakemake all` makes it again"
-        ) from None
 
+    def _other_jobs(self) -> Iterator[tuple[str, ...]]:
+        """Yield (kind, what, key, why) of the jobs to run besides training, by kind."""
+        others = [node for node, _ in self.jobs if node.kind != "train"]
+        for node in sorted(others, key=lambda node: [*KINDS].index(node.kind)):
+            why = self.jobs[node, None] or self.earlier.reason(node)
+            yield node.kind, title(self.plan, node), node.key, why
+        if not self.plan.mark.exists():
+            yield "publish", "-", self.plan.stamp, "the plain names do not hold what is asked for"
 
-def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: PreviousRuns) -> Iterator[str]:
-    """Yield a table of the papers' totals, what its figures rest on, and warnings."""
-    seeds = len(plan.config.seeds)
-    table: dict[str, tuple[float, ...]] = {}
-    for grid in plan.grids:
-        own = {key for key, ref in plan.owners.items() if ref.paper == grid.paper}
-        waiting = [node for node, _ in jobs if node.kind == "train" and node.key in own]
-        found = [costs.of(node) for node in waiting]
-        table[grid.paper] = (
-            len(grid.rows),
-            sum(len(variant.stages) for variant in grid.variants.values()),
-            len(own),
-            len(own) * seeds,
-            len(waiting),
-            sum(costs.gpu_hours(node) for node in waiting),
-            sum(cost.seconds for cost in found if cost.measured),
-            sum(cost.seconds for cost in found if not cost.measured),
-        )
-    table["all"] = tuple(map(sum, zip(*table.values(), strict=True)))
-    cells = [
-        (name, *map(str, row[:5]), f"{row[5]:.2g}", *map(clock, row[6:]))
-        for name, row in table.items()
-    ]
-    variants, stages, distinct, trainings, to_run, _, _, estimated = table["all"]
-    shared = len(plan.stages) - len({plan.train(ref).key for ref in plan.stages})
-    yield aligned([TOTALS, *cells])
-    yield ""
-    yield (
-        f"{variants} variants, {stages} stages, {distinct} distinct ({shared} shared), "
-        f"{counted(seeds, 'seed')}: {counted(trainings, 'training job')}, {to_run} to run"
-    )
-    yield f"GPU-hours: for the jobs to run, at {GPU_RATE:.0e} operations/s (an assumption)."
-    yield "Steps and examples: in brackets, as in the grid, with the full data sets."
-    yield "Measured: for the jobs to run, one at a time, from finished seeds of the same stage."
-    if estimated:
-        yield f"Estimated: if there is none, {costs.basis}."
-    if assumed := costs.assumed:
+    def _totals(self) -> Iterator[str]:
+        """Yield what there is to run in all, what that rests on, and warnings."""
+        plan, costs = self.plan, self.costs
+        trainings = [node for node, _ in self.jobs if node.kind == "train"]
+        variants = sum(len(grid.rows) for grid in plan.grids)
+        stages, distinct = len(plan.stages), len({plan.train(ref).key for ref in plan.stages})
+        seeds, jobs = len(self.seeds), len(plan.owners) * len(self.seeds)
         yield (
-            f"Assumed for {', '.join(assumed)} until their tables are made: {ASSUMED.train:,} "
-            f"train, {ASSUMED.dev:,} dev and {ASSUMED.test:,} test rows, {ASSUMED.tokens:g} tokens "
-            "each."
+            f"{variants} variants, {stages} stages, {distinct} distinct "
+            f"({stages - distinct} shared), {counted(seeds, 'seed')}: "
+            f"{counted(jobs, 'training job')}, {len(trainings)} to run"
         )
-    if to_run:
-        seconds = sum(costs.of(node).seconds for node, _ in jobs if node.kind == "train")
-        longest = max(chains(jobs, costs).values(), key=lambda chain: chain.seconds)
-        titles = " > ".join(title(plan, node) for node, _ in longest.trainings)
-        yield (
-            f"On n devices: at least {clock(seconds)} / n, and never less than the longest chain "
-            f"of trainings, {clock(longest.seconds)} ({titles})."
-        )
-    yield from warnings(plan, earlier)
-    for grid in plan.grids:
-        notes = plan.shown[f"tables/{grid.paper}"].spec["footnotes"]
-        yield from (f"{grid.paper}: {note}" for note in notes)
-    yield from undecided(plan.root)
+        hours = sum(map(costs.gpu_hours, trainings))
+        yield f"GPU-hours to run: {hours:.2g}, at {GPU_RATE:.0e} operations/s (an assumption)."
+        yield "Times are those of finished seeds of the same stage."
+        yield f"Estimated (est.): if there is none, {costs.basis}."
+        if costs.assumed:
+            yield (
+                f"Assumed for {', '.join(costs.assumed)} until their tables are made: "
+                f"{ASSUMED.train:,} training rows of {ASSUMED.tokens:g} tokens."
+            )
+        if trainings:
+            longest = max(chains(self.jobs, costs).values(), key=lambda chain: chain.seconds)
+            titles = " > ".join(title(plan, node) for node, _ in longest.trainings)
+            yield (
+                f"On n devices: at least {self._time(trainings)} / n, and never less than the "
+                f"longest chain of trainings, {clock(longest.seconds)} ({titles})."
+            )
+        yield from warnings(plan, self.earlier)
+        for grid in plan.grids:
+            notes = plan.shown[f"tables/{grid.paper}"].spec["footnotes"]
+            yield from (f"{grid.paper}: {note}" for note in notes)
 
 
 def paper_scores(plan: Plan, paper: str) -> Scores:

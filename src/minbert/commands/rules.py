@@ -10,23 +10,21 @@ import filecmp
 import math
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from snakemake.common import overwrite_function_params
 from snakemake.exceptions import WorkflowError
-from snakemake.io import ancient, report
+from snakemake.io import ancient
 from snakemake.resources import Resource
 
 from minbert.base.errors import reraise_as
 from minbert.devices.slurm import has_gpus
 from minbert.plan.cost import Chain, chains
 from minbert.plan.demand import Resources, job_threads
-from minbert.plan.describe import shown_as
 from minbert.plan.outputs import paper_of
 from minbert.plan.pending import Job, Pending, inputs
 from minbert.plan.plan import Plan
@@ -47,6 +45,16 @@ def _known(function: Function) -> Function:
 
 # Its own resources, too: half of all these calls.
 overwrite_function_params(Resource.evaluate, signature(Resource("", 0).evaluate).parameters)
+
+
+class Group(NamedTuple):
+    """A job that makes several nodes, one after the other; `inputs` are what others make."""
+
+    name: str
+    inputs: list[str]
+    outputs: list[Path]
+    command: str
+    threads: int
 
 
 class Rules:
@@ -79,24 +87,14 @@ class Rules:
             )
         return node, int(wildcards.seed) if KINDS[node.kind].seeded else None
 
-    def made_from(self, *kinds: str) -> Callable[[Any], list[str]]:
-        """Return a rule's input function; `kinds` are all that its jobs may be made from.
+    @_known
+    def inputs(self, wildcards: Any) -> list[str]:
+        """Return the files that a job is made from, as far as Snakemake has to see them.
 
         The age of files does not matter, as their paths say what they hold: a copy of the results
         that has lost its times makes nothing again.
         """
-
-        @_known
-        def files(wildcards: Any) -> list[str]:
-            job = self.job(wildcards)
-            if other := {need.node.kind for need in job[0].needs.values()}.difference(kinds):
-                raise WorkflowError(
-                    f"a job of kind '{job[0].kind}' is made from {', '.join(sorted(other))}, which "
-                    "its rule does not name"
-                )
-            return [ancient(path) for path in inputs(self.jobs, job, apart=self.cores is None)]
-
-        return files
+        return [ancient(path) for path in self._inputs(self.job(wildcards))]
 
     @_known
     def command(self, wildcards: Any) -> str:
@@ -143,7 +141,21 @@ class Rules:
             paper = paper_of(node).replace("-", "_")
             made[f"{what}_{paper}" if paper else "summary"].append(node)
         for name, nodes in made.items():
-            yield Group(self, name, nodes, threads=2 if name == "summary" else 1)
+            # A job makes what is missing, and leaves the rest as it is.
+            missing = [node for node in nodes if (node, None) in self.jobs] or nodes
+            folders = {node: node.folder(self.plan.root) for node in nodes}
+            needed = dict.fromkeys(path for node in missing for path in self._inputs((node, None)))
+            own = {str(folder) for folder in folders.values()}
+            yield Group(
+                name,
+                inputs=[ancient(path) for path in needed if str(Path(path).parent) not in own],
+                outputs=[folders[node] / file for node in missing for file in node.outputs],
+                command=" ".join(["make", *(f"{n.kind}-{n.key}" for n in missing), self.at]),
+                threads=2 if name == "summary" else 1,
+            )
+
+    def _inputs(self, job: Job) -> list[str]:
+        return inputs(self.jobs, job, apart=self.cores is None)
 
     def keyed(self, wildcards: Any, dag: Any) -> Any:
         """Return the keyed file of a plain name.
@@ -165,58 +177,3 @@ class Rules:
     @cached_property
     def _chains(self) -> dict[Job, Chain]:
         return chains(self.jobs, self.demand.costs) if self._urgent else {}
-
-
-@dataclass(frozen=True)
-class Group:
-    """Nodes that one job makes, one after the other, by the rule `name`.
-
-    The job has the files of those that are missing, and leaves the others as they are.
-    """
-
-    rules: Rules
-    name: str
-    nodes: Sequence[Node]
-    threads: int = 1
-
-    @cached_property
-    def missing(self) -> Sequence[Node]:
-        """The nodes that would be made; all of them if none is missing."""
-        return [node for node in self.nodes if (node, None) in self.rules.jobs] or self.nodes
-
-    @property
-    def outputs(self) -> list[Any]:
-        """The files of a job, each with its title for `snakemake --report`."""
-        return [
-            self._shown(node, node.folder(self.rules.plan.root) / name)
-            for node in self.missing
-            for name in node.outputs
-        ]
-
-    def _shown(self, node: Node, path: Path) -> Any:
-        if node.kind == "scores" or path.suffix == ".tex":
-            return path
-        category, title = shown_as(node)
-        return report(
-            path,
-            # Functions, so that braces in a title stay what they are.
-            category=lambda wildcards: category,
-            labels=lambda wildcards: {"what": title, "file": path.suffix[1:]},
-        )
-
-    def inputs(self, wildcards: Any) -> list[str]:
-        """Return what the nodes are made from, without what the job makes itself."""
-        rules = self.rules
-        own = {str(node.folder(rules.plan.root)) for node in self.nodes}
-        paths = [
-            path
-            for node in self.missing
-            for path in inputs(rules.jobs, (node, None), apart=rules.cores is None)
-        ]
-        return [ancient(path) for path in dict.fromkeys(paths) if str(Path(path).parent) not in own]
-
-    @property
-    def command(self) -> str:
-        """Return the step that makes the nodes."""
-        words = (f"{node.kind}-{node.key}" for node in self.missing)
-        return f"make {' '.join(words)} {self.rules.at}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.locks import exclusive_lock, results_lock
-from minbert.commands.progress import Idle, Progress, Work
+from minbert.commands.progress import Idle, Progress
 from minbert.commands.summary import places
 from minbert.devices.cards import in_words
 from minbert.devices.slurm import cancel_orphans
@@ -39,7 +39,6 @@ class Session:
         self.plan = plan
         self._options = ["--results", str(plan.root), "--plan", record]
         self._held = ExitStack()  # until this process ends
-        self._progress: Progress | None = None
         self._follower: subprocess.Popen[bytes] | None = None
         self._logger = logger
         logger.addHandler(Idle(places(plan.root, plan.names, plan.config.tracking.enabled)))
@@ -50,11 +49,12 @@ class Session:
         `gpu`: whether trainings get a GPU each of a cluster; None: jobs run on this machine.
         Raises `UserError` if another workflow runs on these results.
         """
-        plan, store = self.plan, self.plan.root / "store"
+        plan, tracking = self.plan, self.plan.config.tracking.enabled
         plan.check_names()
         self._held.enter_context(results_lock(plan.root))
-        self._held.enter_context(exclusive_lock(store / "plans", f"a workflow on {plan.root}"))
-        if plan.config.tracking.enabled:
+        plans = plan.root / "store" / "plans"
+        self._held.enter_context(exclusive_lock(plans, f"a workflow on {plan.root}"))
+        if tracking:
             check_store(plan.root)
         write(plan)
         _tell_devices(plan.config.device, gpu)
@@ -62,16 +62,15 @@ class Session:
         logs.mkdir(parents=True, exist_ok=True)
         words = [Path(sys.argv[0]).name, *sys.argv[1:]]  # of Snakemake, for the report
         (logs / "command.txt").write_text(shlex.join(words) + "\n", encoding="utf-8")
-        if plan.config.tracking.enabled:
+        if tracking:
             command = self._minbert("follow", "--until", str(os.getpid()))
             with (logs / "follower.log").open("a", encoding="utf-8") as sink:
                 # In a session of its own: Ctrl-C must not end it before its last pass.
                 self._follower = subprocess.Popen(
                     command, stdout=sink, stderr=sink, start_new_session=True
                 )
-        jobs = [job for job in workflow.dag.needrun_jobs() if job.rule.name != "all"]
-        works = [Work.of(job.rule.name, job.wildcards_dict) for job in jobs]
-        self._progress = Progress(plan, works)
+        jobs = [(job.rule.name, job.wildcards_dict) for job in workflow.dag.needrun_jobs()]
+        self._progress = Progress(plan, [job for job in jobs if job[0] != "all"])
         self._progress.start(self._logger)
 
     def end(self, *, partial: bool = False) -> None:
@@ -80,16 +79,15 @@ class Session:
         Tables then mark rows as failed or not run.
         """
         if partial:
-            subprocess.run(self._minbert("publish", "--partial"), check=False)
+            subprocess.run(self._minbert("publish"), check=False)
         if self._follower is not None:
             self._follower.terminate()  # asks for its last pass
             with suppress(subprocess.TimeoutExpired):
                 self._follower.wait(_LAST_PASS)
             if self._follower.returncode != 0:  # It was killed, or left something undone.
                 subprocess.run(self._minbert("follow", "--once"), check=False)
-        if self._progress is not None:
-            self._progress.stop(self._logger)
-            print(f"\n{self._progress.ran()}", file=sys.stderr, flush=True)
+        self._progress.stop(self._logger)
+        print(f"\n{self._progress.ran()}", file=sys.stderr, flush=True)
         subprocess.run(self._minbert("summary"), check=False)
 
     def _minbert(self, command: str, *more: str) -> list[str]:

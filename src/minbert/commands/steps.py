@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from traceback import format_exc
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minbert.base.environment import versions
 from minbert.base.errors import UserError
@@ -32,9 +31,6 @@ from minbert.store.kinds import KINDS
 from minbert.store.node import DELETABLE, finished, key_of, node_code
 from minbert.store.plans import describe_job, description_path
 
-if TYPE_CHECKING:
-    from minbert.train.checkpoints import Checkpoints
-
 GRACE = 8
 """Seconds that a training job has from a signal to the end of its step and the saved state."""
 
@@ -42,37 +38,43 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 """The signals that ask a job to stop: a cluster's or Snakemake's, and Ctrl-C."""
 
 
-def run_step(root: Path, *asked: Any, **more: Any) -> None:
+def run_step(
+    root: Path,
+    kind: str,
+    key: str,
+    seed: int | None,
+    threads: int,
+    memory: int | None = None,
+    plan: str | None = None,
+) -> None:
     """Make one node, asked for as of `load_job`."""
-    with _at_work(root):
-        job = load_job(root, *asked, **more)
-        _check_needs(job)
-        run_job(job)
+    run_steps(root, [f"{kind}-{key}"], threads, plan, seed, memory)
 
 
-@contextmanager
-def _at_work(root: Path) -> Iterator[None]:
-    """Hold the results for a block. `STOPS` end it as an error does, so that all is closed."""
+def run_steps(
+    root: Path,
+    names: Sequence[str],
+    threads: int,
+    plan: str | None = None,
+    seed: int | None = None,
+    memory: int | None = None,
+) -> None:
+    """Make the nodes `KIND-KEY` one after the other; figures that fail do not stop the others.
+
+    Raises `UserError` in the end if there were any, so that the next workflow tries them again.
+    `STOPS` end it as an error does, so that all is closed.
+    """
     _on_stop(_stop)
     without_pandas()
     if not root.is_dir():  # which a lock would make
         raise UserError(f"{root}: there is no such results folder")
-    with results_lock(root):
-        yield
-
-
-def run_steps(root: Path, names: Sequence[str], threads: int, plan: str | None = None) -> None:
-    """Make the nodes `KIND-KEY` one after the other; figures that fail do not stop the others.
-
-    Raises `UserError` in the end if there were any, so that the next workflow tries them again.
-    """
     undrawn = []
-    with _at_work(root), no_gpu():
+    with results_lock(root):
         for kind, _, key in (name.partition("-") for name in names):
-            job = load_job(root, kind, key, None, threads, plan=plan)
+            job = load_job(root, kind, key, seed, threads, memory, plan)
             _check_needs(job)
             try:
-                _make(job)
+                run_job(job)
             except Exception as error:
                 if kind != "figure":
                     raise
@@ -114,13 +116,14 @@ def load_job(
     Raises `UserError` for other code or versions than were planned.
     """
     described = describe_job(root, kind, key, plan)
-    if (found := key_of(described)) != key:
+    if key_of(described) != key:
         raise UserError(
-            f"{description_path(root, kind, key)}: was changed after it was planned (what it says "
-            f"now has the key {found}): run snakemake again"
+            f"{description_path(root, kind, key)}: was changed after it was planned: run snakemake "
+            "again"
         )
     use_tasks_of(described)
     planned = described["code"]
+    # The digest of all files spares a closer look at them.
     if described.get("files") != files_digest(planned) and (
         changed := differs(planned, node_code(kind, described["maker"], described["parts"]))
     ):
@@ -131,15 +134,10 @@ def load_job(
     wanted = described["spec"].get("dependencies", {})
     if wanted != (here := versions(wanted)):
         raise UserError(
-            f"{kind} {key} was planned for {_listed(wanted)}, and this job runs with "
-            f"{_listed(here)}: run snakemake in the environment of its jobs, or take "
-            "`dependencies` out of config.yaml"
+            f"{kind} {key} was planned for {wanted}, and this job runs with {here}: run snakemake "
+            "in the environment of its jobs, or take `dependencies` out of config.yaml"
         )
     return Job(root, described, seed, threads, memory)
-
-
-def _listed(packages: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in packages.items())
 
 
 def run_job(job: Job) -> None:
@@ -191,41 +189,31 @@ def _train_on(job: Job, work: Path) -> None:
 
     identity = f"{job.described['key']} seed {job.seed}"
     checkpoints = Checkpoints(work, identity, job.extra["checkpoint_seconds"])
-    _save_before_stopping(checkpoints)
-    journal = Journal.start(job.root, describe_run(job))
-    try:
-        record = _make(
-            job,
-            listener=journal.log,
-            checkpoints=checkpoints,
-            provenance=provenance(job),
-        )
-    except BaseException as error:
-        with suppress(OSError):  # On a full disk, that is the error to report.
-            # A signal raises no `Exception`: a run that was told to stop has not failed.
-            journal.end(
-                "FAILED" if isinstance(error, Exception) else "KILLED",
-                f"{type(error).__name__}: {error}",
-            )
-        raise
-    journal.end("FINISHED", **outcome(job, record))
 
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(f"stopped by signal {number}")
-
-
-def _save_before_stopping(checkpoints: Checkpoints) -> None:
-    """Let `STOPS` save the state after the current step; end in any case within seconds."""
-
-    def ask(number: int, frame: FrameType | None) -> None:
+    def save_and_stop(number: int, frame: object) -> None:
+        """Save the state after the current step; end in any case within seconds."""
         checkpoints.stop = number
         signal.signal(signal.SIGALRM, lambda *_: _stop(number, frame))
         signal.alarm(GRACE)
 
-    _on_stop(ask)
+    _on_stop(save_and_stop)
+    journal = Journal.start(job.root, describe_run(job))
+    try:
+        told = {"checkpoints": checkpoints, "provenance": provenance(job)}
+        record = _make(job, listener=journal.log, **told)
+    except BaseException as error:
+        with suppress(OSError):  # On a full disk, that is the error to report.
+            # A signal raises no `Exception`: a run that was told to stop has not failed.
+            failed = isinstance(error, Exception)
+            journal.end("FAILED" if failed else "KILLED", f"{type(error).__name__}: {error}")
+        raise
+    journal.end("FINISHED", **outcome(job, record))
 
 
-def _on_stop(handler: Callable[[int, FrameType | None], None]) -> None:
+def _stop(number: int, frame: object) -> None:
+    raise SystemExit(f"stopped by signal {number}")
+
+
+def _on_stop(handler: Callable[[int, Any], None]) -> None:
     for number in STOPS:
         signal.signal(number, handler)

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from minbert.base.progress import counted
 from minbert.evaluate.text import read_csv
-from minbert.evaluate.verdicts import NOISE
 from minbert.spec.task import use_tasks_of
 from minbert.store.plans import SCORES, read_plan
 
@@ -22,7 +22,6 @@ PLACES = {
     "figures": "figures",
     "report": "report.html",
 }
-CLAIMS = Path("tables") / "claims.csv"
 Lines = list[tuple[str, str]]
 
 
@@ -53,31 +52,11 @@ def called() -> str:
     return str(beside)
 
 
-def undecided(root: Path) -> Iterator[str]:
-    """Yield the seeds that would decide the claims under `root` that are within noise."""
-    found = read_csv(root / CLAIMS) if (root / CLAIMS).is_file() else []
-    noise = [line for line in found if line["verdict"] == NOISE]
-    if not noise:
-        return
-    needs = sorted((line for line in noise if line["seeds_needed"]), key=_seeds)
-    said = f"Within noise, by {CLAIMS}: {len(noise)} of {len(found)} claims"
-    yield f"{said}; more seeds would probably decide {len(needs)} of them:" if needs else f"{said}."
-    for line in needs:
-        of = " ".join([line["task"], line.get("measure", "")]).strip()
-        against = f"{line['variant']} against {line['strongest']}"
-        yield f"  {line['paper']}, {against}, {of}: {_seeds(line)} seeds each"
-
-
-def _seeds(line: Mapping[str, str]) -> int:
-    return int(line["seeds_needed"])
-
-
 def _places(root: Path, names: Path, tracking: bool) -> Lines:
     found = {what: names / path for what, path in PLACES.items()}
     lines = [(what, str(path)) for what, path in found.items() if path.exists()]
-    if tracking:
-        lines.append(("runs", shlex.join([called(), "ui", "--results", str(root)])))
-    return lines
+    runs = [("runs", shlex.join([called(), "ui", "--results", str(root)]))]
+    return lines + (runs if tracking else [])
 
 
 def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -85,26 +64,26 @@ def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[t
     from minbert.evaluate.index import NOT_CONFIGURED, in_words  # These load pyarrow,
     from minbert.evaluate.reading import read_scores, tested  # which `places` can do without.
     from minbert.evaluate.seeds import winner
-    from minbert.evaluate.table_rows import SCORED
 
     scores = {paper: read_scores(names / SCORES, paper) for paper in papers}
     for paper, facts in papers.items():
         said = "no variant has an overall score yet"
         if one := winner(scores[paper], facts["rule"]):
-            of = f"mean of {len(one.dev)} seeds" if len(one.dev) > 1 else "one seed"
-            said = f"best: {one.variant}, {facts['rule']} overall dev score {one.score:.3f} ({of})"
+            said = f"best: {one.variant}, {facts['rule']} overall dev score {one.score:.3f}"
+            said += f" ({counted(len(one.dev), 'seed')})"
         yield paper, said
     runs = tested(scores.values())
     if low := [score for score in runs.values() if not score.learned]:
-        said = f"{len(low)} of {len(runs)} dev scores are not above their floor"
         constant = sum(bool(score.constant) for score in low)
-        said += f", {constant} from runs that predict one class or number" * bool(constant)
-        yield "warning", said
-    index = names / PLACES["rows"].replace(".md", ".csv")
+        yield (
+            "warning",
+            f"{len(low)} of {len(runs)} dev scores are not above their floor, {constant} from runs "
+            "that predict one class or number",
+        )
+    index = names / "tables" / "index.csv"
     rows = read_csv(index) if index.exists() else []
-    rows = [line for line in rows if line["status"] != NOT_CONFIGURED]
-    if any(line["status"] != SCORED for line in rows):
-        yield "warning", in_words(rows)
+    if rows := [line for line in rows if line["status"] != NOT_CONFIGURED]:
+        yield "rows", in_words(rows)
     if any(of["source"] == "builtin" for of in papers.values()):
         yield "warning", "the data are generated: scores say nothing about the papers' methods"
     if any(len(of["seeds"]) == 1 for of in papers.values()):

@@ -181,7 +181,12 @@ class Results:
                 f"{self.root}: no variant '{names}'; `variants` lists them."
                 f"{did_you_mean(names, every)}"
             )
-        yield from (find(self.root, name) for name in wanted)
+        for name in wanted:
+            try:
+                yield find(self.root, name)
+            except UserError:  # Its results were deleted: others are still shown.
+                if "*" not in names:
+                    raise
 
 
 def _run(folder: Path, attempt: Attempt | None) -> dict[str, Any]:

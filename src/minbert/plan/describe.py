@@ -4,9 +4,7 @@ import json
 from typing import Any
 
 from minbert.plan.experiment import Experiment
-from minbert.plan.outputs import paper_of
 from minbert.plan.plan import Plan
-from minbert.spec.grid import ALL
 from minbert.spec.task import Task
 from minbert.store.code import files_digest
 from minbert.store.node import Node, canonical
@@ -71,11 +69,3 @@ def title(experiment: Experiment, node: Node, seed: int | None = None) -> str:
         return f"{ref.variant}{stage} . {tasks}" + ("" if seed is None else f" . s{seed}")
     spec = {**node.extra, **node.spec}
     return str(spec.get("task") or spec.get("name") or spec.get("paper") or node.kind)
-
-
-def shown_as(node: Node) -> tuple[str, str]:
-    """Return where Snakemake's own report shows a node's files, and their title there."""
-    titled = node.spec.get("draw", node.spec).get("title", node.kind)
-    of = f"{node.kind.capitalize()}: " if node.kind in ("table", "tuning") else ""
-    paper = paper_of(node)
-    return paper if paper not in ("", ALL) else "All papers", f"{of}{titled}"

@@ -19,6 +19,7 @@ from minbert.store.plans import (
     PUBLISHED,
     check_root,
     describe_job,
+    description_path,
     published_plans,
     read_description,
     read_plan,
@@ -90,17 +91,14 @@ class ResolvedVariant:
 
         Raises `UserError` if there is no such seed, naming what to run.
         """
-        about = f"{self.paper}: variant '{self.name}' is not trained"
-        again = f"`{_snakemake(self.root, self.paper)}`"
         seeds = sorted(seed for seed, keys in self.chosen.items() if set(tasks) <= keys.keys())
-        if not seeds:
-            one = " with one seed for all of them" * any(self.chosen.values())
-            raise UserError(f"{about} yet on {', '.join(tasks)}{one}; {again} trains every variant")
-        seed = seeds[0] if seed is None else seed
+        seed = seeds[0] if seed is None and seeds else seed
         if seed not in seeds:
+            wanted = "one seed for all of them" if seed is None else f"seed {seed}"
             raise UserError(
-                f"{about} with seed {seed}, but with {', '.join(map(str, seeds))}. Choose one of "
-                f"these, or add {seed} to `seeds` in config.yaml and run {again}"
+                f"{self.paper}: variant '{self.name}' is not trained yet on {', '.join(tasks)} "
+                f"with {wanted}, but with {', '.join(map(str, seeds)) or 'none'}; choose one, or "
+                f"run `{_snakemake(self.root, self.paper)}` (with `seeds` of config.yaml)"
             )
         keys = self.chosen[seed]
         of = (self.root, self.paper, self.name)
@@ -221,6 +219,12 @@ def _trained(root: Path, names: Names, stages: Mapping[str, str]) -> ResolvedVar
     """Return a variant with these stages, as far as they are trained."""
     wanted: dict[str, str] = {}
     for key in stages.values():
+        if not description_path(root, "train", key).exists():
+            raise UserError(
+                f"{names[0]}: variant '{names[1]}' is not there any more, as after `minbert gc "
+                f"--delete`, which deletes the weights too; `{_snakemake(root, names[0])}` trains "
+                "it again if its grid still has it"
+            )
         # A later stage takes over all its tasks, even those that it does not train.
         tasks = read_description(root, "train", key)["spec"]["stage"]["tasks"]
         wanted |= dict.fromkeys(tasks, key)
@@ -256,15 +260,17 @@ def _named(root: Path, named: str, known: Iterable[Names]) -> Names | None:
 
 def _best_of(root: Path, trained: Mapping[Names, object]) -> dict[Names, dict[int, dict[str, str]]]:
     """Return {(paper, variant): {seed: {task: key}}} of scored variants that train nothing."""
+    papers = chain(*(record.get("papers", {}).values() for record in plans(root)))
+    keyed = (node_folder(root, "scores", of.get("scores", "")) / "scores.parquet" for of in papers)
     best: dict[Names, dict[int, dict[str, str]]] = {}
     columns = ("paper", "variant", "seed", "task", "key")
-    for path in reversed(score_tables(root)):  # That of whole grids comes last, and wins.
+    for path in dict.fromkeys([*score_tables(root), *filter(Path.is_file, keyed)]):
         found: dict[Names, dict[int, dict[str, str]]] = {}
         for row in read_file(path, columns, {"split": "dev"}).to_pylist():
             names = row["paper"], row["variant"]
             if row["key"] and names not in trained:
                 found.setdefault(names, {}).setdefault(row["seed"], {})[row["task"]] = row["key"]
-        best |= found
+        best = found | best
     return best
 
 
