@@ -28,8 +28,8 @@ from minbert.publish.bundle import bundle
 from minbert.publish.checks import upgraded
 from minbert.publish.unbundle import unbundle
 from minbert.spec.config import PUBLISHED
+from minbert.spec.model import RENAMED
 from minbert.spec.task import TASKS
-from minbert.spec.yaml import RENAMED
 from minbert.store.code import code_modules
 from minbert.store.node import digest, key_of
 from minbert.store.record import ADOPTED
@@ -285,7 +285,7 @@ def test_every_description_of_the_study_is_understood(path: Path) -> None:
 
 def test_old_names_are_renamed_and_unknown_ones_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     stage: Mapping[str, Any] = {"rounds": 3, "tasks": {"sst": {"loss": "cross_entropy"}}}
-    with pytest.raises(UserError, match="a stage with 'rounds': Extra inputs are not permitted"):
+    with pytest.raises(UserError, match="a stage: unknown key 'rounds'"):
         upgraded(stage)
     monkeypatch.setattr("minbert.publish.checks.RENAMED", {"rounds": "epochs"})
     assert upgraded(stage)["epochs"] == 3

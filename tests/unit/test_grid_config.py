@@ -1,28 +1,27 @@
-"""config.yaml: defaults, what Snakemake passes as text, and errors that say what to do."""
+"""config.yaml and YAML: defaults, files and words put together, and what scalars mean."""
 
+from __future__ import annotations
+
+import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
+from planning import REPOSITORY
+from snakemake.utils import update_config
 
 from minbert.base.errors import UserError
 from minbert.spec.config import BACKBONE, REVISION, Config, config_files, load_config
+from minbert.spec.yaml import load_yaml, merge, parse_yaml, update, without_nulls
 
 
 def load(**values: Any) -> Config:
     return load_config({"grids": ["hybrid-bert"], **values})
 
 
-def problem(**values: Any) -> str:
-    with pytest.raises(UserError) as error:
-        load(**values)
-    return str(error.value)
-
-
 def test_the_pin_is_of_the_default_backbone_only() -> None:
     assert (load().backbone, load().revision, load().seeds) == (BACKBONE, REVISION, (0,))
     assert load(backbone="builtin").revision is None
-    assert load(backbone=BACKBONE).revision == REVISION
     assert load(revision="main").revision == "main"
     assert load(seeds=3).seeds == (3,) and load(seeds=["1", 2]).seeds == (1, 2), "or as text"
 
@@ -35,64 +34,108 @@ def test_words_of_a_command_line_get_their_types() -> None:
     assert (config.scale.learning_rate, config.scale.epochs) == (1e-4, 2.0)
     assert config.override == {"tasks": {"*": {"batch_size": 8}}}
     assert config.only == ("*-bert",)
+    for word, said in (
+        ("epochs", "'epochs': expected KEY=VALUE"),
+        ("seeds=[0", "^--config seeds, line 1, column 3: .* expected ',' or"),
+    ):
+        with pytest.raises(UserError, match=said):
+            load_config({}, [word])
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"seeds": []}, "'seeds' is []; expected 1 or more entries"),
-        ({"seeds": [*range(1001)]}, " ...; expected 1000 or fewer entries"),
-        ({"seeds": 1.5}, "'seeds' is 1.5; expected a list"),
-        ({"seeds": [1, "1"]}, "'seeds': 1 is there twice"),
-        ({"seeds": ["one"]}, "'seeds.0' is 'one'; expected a whole number"),
-        ({"seeds": [2**32]}, "'seeds.0' is 4294967296; expected less than or equal to 4294967295"),
-        ({"seeds": [0, True]}, "'seeds': expected a number, not true or false"),
-        ({"seed": [1]}, "unknown key 'seed'. Did you mean 'seeds'?"),
-        ({"scale": {"epoch": 1}}, "unknown key 'scale.epoch'. Did you mean 'epochs'?"),
-        ({"scale": {"epochs": float("inf")}}, "'scale.epochs' is inf; expected a finite number"),
-        ({"scale": 2}, "'scale' is 2; expected a mapping"),
-        ({"data": "reel"}, "'data' is 'reel'; expected 'real' or 'builtin'. Did you mean 'real'?"),
-        ({"dependencies": "troch"}, "'torch'. Did you mean 'torch'?"),
-        ({"device": "gpu"}, "'device' is 'gpu'; expected text that matches ^(auto|cpu|"),
-        ({"limit": 0}, "'limit' is 0; expected greater than or equal to 1"),
-        ({"corpus": {"seed": 1}}, "unknown key 'corpus': the built-in corpus is the files in"),
-        ({"tracking": {"system_metrics": True}}, "system_metrics': it is gone; `nvidia-smi`"),
-        ({"course": "ftp://x.org"}, "'ftp://x.org' cannot be downloaded from; give a folder or fi"),
-        ({"course": "~nobody-here/x"}, "'~nobody-here/x': there is no such home folder"),
-        ({"keep_weights": "maybe"}, "'keep_weights' is 'maybe'; expected true or false"),
-        ({"results": ""}, "'results' is ''; expected text that is not empty"),
-        ({"results": "{key}"}, "Snakemake or MLflow reads { in"),
-        ({"backbone": 3}, "'backbone' is 3; expected text"),
-    ],
-)
-def test_problems(values: dict[str, Any], message: str) -> None:
-    text = problem(**values)
-    assert message in text
-    assert all(line.startswith("config: ") for line in text.splitlines())
-
-
-def test_home_folders_are_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_merge_in_their_order_and_errors_name_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    config = load(results="~/results", course="~/course", lmrd="~/lmrd", backbone="~/bert")
-    assert config.results == "/home/me/results"
-    assert (config.course, config.lmrd) == ("/home/me/course", "/home/me/lmrd")
-    assert config.backbone == "/home/me/bert"
-
-
-def test_all_problems_are_reported_at_once() -> None:
-    assert len(problem(seed=1, threads="x", data=3).splitlines()) == 3
-    with pytest.raises(UserError, match="config: the key 'grids' is missing"):
-        load_config({})
-
-
-def test_files_merge_in_their_order_and_errors_name_all(tmp_path: Path) -> None:
     base, over = tmp_path / "config.yaml", tmp_path / "over.yaml"
-    over.write_text("scale: {epochs: 010}\n")
+    over.write_text("scale: {epochs: 10}\nbackbone: ~/bert\n")
     assert config_files([over], base) == [over]
     assert config_files([], base) == [base]
     base.write_text("grids: [a]\nscale: {epochs: 2, learning_rate: 3}\n")
     files = config_files([over], base)
     config = load_config(files, ["seeds=[5]"])
     assert (config.scale.epochs, config.scale.learning_rate, config.seeds) == (10, 3, (5,))
+    assert config.backbone == "/home/me/bert"
     with pytest.raises(UserError, match=rf"^{base}, {over}, --config: unknown key 'sede'"):
         load_config(files, ["sede=1"])
+
+
+@pytest.mark.parametrize("overlay", ["demo", "minilm"])
+def test_configuration_files_are_put_together_as_snakemake_does(overlay: str) -> None:
+    layers: list[dict[str, Any]] = [
+        load_yaml(REPOSITORY / "config.yaml"),
+        load_yaml(REPOSITORY / f"workflow/overlays/{overlay}.yaml"),
+        {"override": {"tasks": {"*": {"weight": 2}, "para": None, "sst": {"weight": 3}}}},
+        {"override": {"tasks": {"sst": None}}, "scale": 1},
+        {"scale": {"epochs": 2}},
+    ]
+    expected: dict[str, Any] = {}
+    found: dict[str, Any] = {}
+    for layer in layers:
+        update_config(expected, copy.deepcopy(layer))
+        found = update(found, layer)
+    assert found == expected
+
+
+VALUES: dict[str, Any] = {
+    **{"1e-5": 1e-5, "1E5": 1e5, "1.5e+3": 1500.0, "-.5": -0.5, "2.": 2.0, ".inf": float("inf")},
+    **{"-3": -3, "true": True, "yes": "yes", "off": "off", "null": None, "~": None},
+    **{"2026-11-21": "2026-11-21", "12:30": "12:30", "1_000": "1_000", "'1e-5'": "1e-5"},
+}
+
+
+@pytest.mark.parametrize("text", VALUES)
+def test_scalars_follow_yaml_1_2(text: str) -> None:
+    found = parse_yaml(text, "here")
+    assert found == VALUES[text] and type(found) is type(VALUES[text])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("z: &base {a: 1, b: 2}\na: {<<: *base, b: 3}\n", {"a": {"a": 1, "b": 3}}),
+        ("# nothing\n", {}),
+        ("\ufeffgrids: [a]\n", {"grids": ["a"]}),  # with a byte order mark
+    ],
+)
+def test_files_that_are_read(tmp_path: Path, text: str, value: dict[str, Any]) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(text, encoding="utf-8")
+    found = load_yaml(path)
+    assert {key: found[key] for key in value} == value and bool(found) == bool(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"x:\n  a: 1\n  'a': 3\n", "line 3, column 3: duplicate key 'a'"),
+        (b"x: [1, 2\n", "expected ',' or ']'"),
+        (b"- a\n", "expected 'key: value' lines, found ['a']"),
+        (b"a: !!python/object:os.system {}\n", "line 1, column 4: could not determine a construct"),
+        (b"a: *b\n", "line 1, column 4: found undefined alias 'b'"),
+        (b"a: \x01\n", "not readable as YAML"),
+        (b"a: \xff\n", "byte 3 is not UTF-8; save it as UTF-8"),
+    ],
+)
+def test_errors_name_file_and_line(tmp_path: Path, text: bytes, said: str) -> None:
+    path = tmp_path / "grid.yaml"
+    path.write_bytes(text)
+    with pytest.raises(UserError) as error:
+        load_yaml(path)
+    assert str(error.value).startswith(str(path)) and said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("base", "over", "found"),
+    [
+        ({"a": {"x": 1, "y": 2}, "c": 3}, {"a": {"y": 5}}, {"a": {"x": 1, "y": 5}, "c": 3}),
+        ({"b": [1, 2], "c": 3}, {"b": [9], "c": None}, {"b": [9]}),
+        ({"x": {"d": 2}}, {"*": {"d": 1, "e": 1}}, {"*": {"d": 1, "e": 1}, "x": {"d": 1, "e": 1}}),
+        ({"x": {}}, {"*": {"d": 1}, "x": {"d": 2}}, {"*": {"d": 1}, "x": {"d": 2}}),
+        ({"*": {"d": 1}, "x": None}, {"x": {"e": 2}}, {"*": {"d": 1}, "x": {"d": 1, "e": 2}}),
+    ],
+)
+def test_merge_is_deep_replaces_lists_deletes_by_null_and_reaches_all_by_a_star(
+    base: dict[str, Any], over: dict[str, Any], found: dict[str, Any]
+) -> None:
+    before = copy.deepcopy(base)
+    assert without_nulls(merge(base, over)) == found and base == before

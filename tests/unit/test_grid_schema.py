@@ -75,5 +75,5 @@ def test_grid_schema_refuses(variant: str) -> None:
 def test_config_schema() -> None:
     good = {"grids": ["a"], "seeds": [0, 1], "override": {"tasks": {"*": {"batch_size": 4}}}}
     assert errors("config", good) == []
-    for bad in ({"grids": []}, {"seed": [1]}, {"override": {"start": "x"}}, {"data": "reel"}):
+    for bad in ({"seeds": 1.5}, {"seed": [1]}, {"override": {"start": "x"}}, {"data": "reel"}):
         assert errors("config", {"grids": ["a"], **bad})

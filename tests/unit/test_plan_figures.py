@@ -140,7 +140,7 @@ def test_tasks_narrow_variants_and_files(base: Path, reads: Reads) -> None:
     _, found = read(base)
     assert {v: set(of) for v, of in found.predictions.items()} == {"a": {"sst"}, "b.c": {"sst"}}
     assert set(found.rows) == {"sst"}
-    message = r"one\.yaml: figure 'f': variant 'sts-only' is not scored on sst, which is what"
+    message = "figure 'f': no variant 'sts-only' scored on sst, which is what kind 'calibration' s"
     with pytest.raises(UserError, match=message):
         plan(base, "{kind: calibration, title: T, variants: [a, sts-only]}")
 
@@ -191,13 +191,14 @@ def test_figures_over_all_papers(base: Path, reads: Reads) -> None:
         ),
         (
             "curves, title: T, options: {show: runs, pairs: [[a, d]]}",
-            "options.pairs: variant 'd' is not among the figure's variants.",
+            "its options name 'd', which is not among its variants.",
         ),
-        ("curves, title: T, options: {show: tables}", "options: 'show: tables' needs the option"),
+        ("curves, title: T, options: {show: tables}", "options: 'show: tables' and the option"),
         (
             "calibration, title: T",
             "kind 'calibration' shows 1 or more variants that are scored on para, found 0; name",
         ),
+        ("ranking, title: T, variants: [d]", "no variant 'd' with results, which is what kind"),
         (
             "ladder, title: T, variants: [a]",
             "kind 'ladder' shows 2 or more variants that are trained, found 1; name others",
@@ -212,7 +213,7 @@ def test_a_figure_that_cannot_be_is_named_before_anything_runs(
     base: Path, text: str, message: str
 ) -> None:
     more = "".join(f"  v{n}: {{extends: common, epochs: {n}}}\n" for n in range(1, 5))
-    with pytest.raises(UserError, match=rf"one\.yaml: figure 'f'[:,] ?{re.escape(message)}"):
+    with pytest.raises(UserError, match=rf"paper 'one': figure 'f'[:,] ?{re.escape(message)}"):
         plan(base, f"{{kind: {text}}}", grid=GRID.replace("  best: ", f"{more}  best: "))
 
 
@@ -241,19 +242,6 @@ def test_wrong_figures_over_all_are_named(
 def test_a_part_of_the_grids_leaves_out_a_figure_that_has_too_little_to_show(base: Path) -> None:
     made = plan(base, "{kind: ladder, title: T, variants: [a, b.c]}", only=["one/a", "two"])
     assert drawn(made, "one") == {}
-
-
-def test_what_grids_call_themselves_is_checked(base: Path) -> None:
-    values = {"data": "builtin", "backbone": "builtin", "results": str(base / "results")}
-    write_text(base / "all.yaml", GRID.replace("paper: one", "paper: all"))
-    with pytest.raises(UserError, match="'all'"):
-        Plan.load({**values, "grids": ["all.yaml"]}, base)
-    more = "  d: {extends: common, train: sst, evaluate_only: []}\n"
-    write_text(base / "one.yaml", GRID + more)
-    further = "paper: one\nfigures: {g: {kind: sts-scatter, title: T, variants: [d]}}\n"
-    write_text(base / "more.yaml", further)
-    with pytest.raises(UserError, match=r"more\.yaml: figure 'g': variant 'd' is not scored"):
-        Plan.load({**values, "grids": ["one.yaml", "more.yaml"]}, base)
 
 
 def test_absent_runs_are_named_and_many_are_counted() -> None:

@@ -29,9 +29,9 @@ def paper_figures(exp: Experiment, grid: Grid, scores: Node) -> dict[str, Node]:
     """
     found = {}
     for name, spec in grid.figures.items():
-        where = f"{grid.drawn_in[name]}: figure '{name}'"
+        where = f"paper '{grid.paper}': figure '{name}'"
         options = _options(spec, where)
-        reads = _of_task(grid, options.reading(spec.options), spec, where)
+        reads = _of_task(grid, options.reading, spec, where)
         variants = _variants(grid, spec, reads, where)
         count = len(variants)
         if exp.config.only and count < reads.least:
@@ -50,11 +50,11 @@ def paper_figures(exp: Experiment, grid: Grid, scores: Node) -> dict[str, Node]:
             for task in dict.fromkeys(task for v in scored for task in _read(v, reads)):
                 needs[f"rows/{task}"] = Need(exp.sources.rows(task), "rows.parquet")
         labels = {v.name: v.label for v in variants}
-        for option, named in options.named():
+        for named in options.named():
             if named not in labels:
                 raise UserError(
-                    f"{where}, options.{option}: variant '{named}' is not among the figure's "
-                    f"variants.{did_you_mean(named, labels)}"
+                    f"{where}: its options name '{named}', which is not among its variants."
+                    f"{did_you_mean(named, labels)}"
                 )
         given = options.model_dump(mode="json") | ({"task": reads.tasks[0]} if reads.of else {})
         facts = _facts(exp, [grid], variants, reads)
@@ -143,16 +143,18 @@ def _of_task(grid: Grid, reads: Reads, spec: Figure, where: str) -> Reads:
 
 def _variants(grid: Grid, spec: Figure, reads: Reads, where: str) -> list[Variant]:
     """Return the variants that a figure shows, and refuse those that have nothing for it."""
-    able = [v for v in grid.variants.values() if not reads.of_stages or _read(v, reads)]
-    if not spec.variants:
-        return [v for v in able if not v.tuned_for]
+    able = {v.name: v for v in grid.variants.values() if not reads.of_stages or _read(v, reads)}
+    rows = {name: v for name, v in able.items() if not v.tuned_for}
+    # A setting that a tuned variant tries has runs, and no scores.
+    able = rows if "scores" in reads.papers else able
     for named in spec.variants:
-        if grid.variants[named] not in able:
+        if named not in able:
+            shows = f"scored on {' or '.join(reads.tasks)}" if reads.tasks else "with results"
             raise UserError(
-                f"{where}: variant '{named}' is not scored on {' or '.join(reads.tasks)}, which is "
-                f"what kind '{spec.kind}' shows; leave it out"
+                f"{where}: no variant '{named}' {shows}, which is what kind '{spec.kind}' shows."
+                f"{did_you_mean(named, able)}"
             )
-    return [grid.variants[named] for named in spec.variants]
+    return [able[named] for named in spec.variants] or [*rows.values()]
 
 
 def _read(variant: Variant, reads: Reads) -> dict[str, Stage]:

@@ -10,15 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import ValidationError
 
 from minbert.base.errors import UserError
 from minbert.data.digests import ids_digest, labels_digest
 from minbert.data.parquet import read_file
 from minbert.evaluate.scoring import score_task
+from minbert.spec.model import RENAMED
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
-from minbert.spec.yaml import RENAMED
+from minbert.spec.yaml import validated
 from minbert.store.node import digest
 from minbert.store.record import ADOPTED, read_record
 
@@ -34,12 +34,7 @@ def upgraded(stage: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises `UserError` for a setting that is unknown, or a value that is not allowed.
     """
-    try:
-        return StageSpec.model_validate(_renamed(stage)).model_dump(mode="json")
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UserError(f"describes a stage with '{where}': {first['msg']}") from None
+    return validated(StageSpec, _renamed(stage), "describes a stage").model_dump(mode="json")
 
 
 def _renamed(value: Any) -> Any:

@@ -1,11 +1,12 @@
 """What a person changes: config.yaml, as a typed value."""
 
-import re
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from os.path import expanduser
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from minbert.base.environment import DEPENDENCIES
 from minbert.base.errors import reraise_as
@@ -18,9 +19,8 @@ from minbert.spec.model import (
     OneOf,
     OneOrMore,
     Positive,
-    Source,
     Spec,
-    to_path,
+    to_list,
 )
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
 from minbert.spec.task import OwnName
@@ -37,17 +37,6 @@ MAX_THREADS = 1024
 """More would exhaust a machine's processes."""
 
 
-def _to_folder(value: str) -> str:
-    """Refuse a results folder whose name others misread."""
-    path = str(Path(value).absolute())
-    if found := re.search(r'[?"{}]|%[0-9A-Fa-f]{2}', path):
-        raise ValueError(
-            f"{value!r} cannot hold the results: Snakemake or MLflow reads {found[0]} in {path} as "
-            "something else; name another folder"
-        )
-    return value
-
-
 Checksum = Annotated[
     str, Field(pattern=r"^(sha256:[0-9a-f]{64}|git:[0-9a-f]{40}|md5:[0-9a-f]{32})$")
 ]
@@ -57,8 +46,8 @@ Checksum = Annotated[
 Factor = Annotated[Positive, Field(le=1e6)]
 
 
-class HeadScale(Spec):
-    """Factors for stages that train heads alone: on cached features an epoch costs little."""
+class Factors(Spec):
+    """Factors on what a grid says."""
 
     learning_rate: Factor = 1.0
     epochs: Factor = 1.0
@@ -86,18 +75,17 @@ class BatchSizes(Spec):
     min: Count = 1
 
 
-class Scale(Spec):
+class Scale(Factors):
     """What every stage may cost, and what another backbone needs.
 
-    `learning_rate` and `epochs` are factors. With `steps.per_epoch` the epochs divide those instead
-    of passing over the data. Stages that train heads alone have factors of their own, and no more.
+    With `steps.per_epoch` the epochs divide those instead of passing over the data. Stages that
+    train `heads` alone have factors of their own, and no more: on cached features an epoch costs
+    little.
     """
 
-    learning_rate: Factor = 1.0
-    epochs: Factor = 1.0
     steps: Steps = Steps()
     batch_size: BatchSizes = BatchSizes()
-    heads: HeadScale = HeadScale()
+    heads: Factors = Factors()
 
 
 class Tracking(Spec):
@@ -114,7 +102,7 @@ def _to_tasks(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     with reraise_as(ValueError):
-        return load_yaml(to_path(value))
+        return load_yaml(expanduser(value))
 
 
 class Config(Spec):
@@ -136,16 +124,16 @@ class Config(Spec):
     grids: patterns of papers, variants and PAPER/VARIANT.
     """
 
-    results: Annotated[Location, AfterValidator(_to_folder)] = "results"
+    results: Location = "results"
     grids: Annotated[tuple[Location, ...], Field(min_length=1), OneOrMore, Distinct]
     published: Location = PUBLISHED
     seeds: Annotated[
-        tuple[Seed, ...], Field(min_length=1, max_length=1000), OneOrMore, Distinct
+        tuple[Seed, ...], Field(min_length=1, max_length=1000), BeforeValidator(to_list), Distinct
     ] = (0,)
     data: Literal["real", "builtin"] = "real"
     limit: Count | None = None
-    course: Source = COURSE_URL
-    lmrd: Source = LMRD_URL
+    course: Location = COURSE_URL
+    lmrd: Location = LMRD_URL
     labels: Location | None = None
     tasks: Annotated[
         dict[OwnName, TaskEntry],
@@ -183,7 +171,7 @@ def config_files(given: Sequence[Path], default: Path) -> list[Path]:
 
 
 def load_config(
-    source: Mapping[str, Any] | Path | str | Sequence[Path],
+    source: Mapping[str, Any] | Path | Sequence[Path],
     overrides: Mapping[str, Any] | Sequence[str] = (),
 ) -> Config:
     """Return the configuration of files, later ones over earlier, or of a parsed mapping.
@@ -191,14 +179,10 @@ def load_config(
     `overrides` go over it: a mapping, or `dotted.key=value` words of a command line. Raises one
     `UserError` that lists every problem with its key, what was found and what is expected.
     """
-    values: Mapping[str, Any] = {}
+    more = overrides if isinstance(overrides, Mapping) else from_words(overrides)
     if isinstance(source, Mapping):
-        values, where = source, "config"
-    else:
-        files = [source] if isinstance(source, Path | str) else source
-        for path in files:
-            values = update(values, load_yaml(path))
-        where = ", ".join([*map(str, files), *(["--config"] if overrides else [])])
-    if not isinstance(overrides, Mapping):
-        overrides = from_words(overrides)
-    return validated(Config, update(values, overrides), where)
+        return validated(Config, update(source, more), "config")
+    files = [source] if isinstance(source, Path) else source
+    values = reduce(update, [*map(load_yaml, files), more], dict[str, Any]())
+    where = ", ".join([*map(str, files), *(["--config"] if overrides else [])])
+    return validated(Config, values, where)

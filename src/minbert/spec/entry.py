@@ -5,13 +5,12 @@ is a `minbert.spec.task.Task`.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from minbert.spec.model import URLS, Distinct, Location, Spec, Text
-from minbert.spec.protocol import SPLITS
 
 Kind = Literal["classification", "binary", "regression"]
 
@@ -24,34 +23,12 @@ METRICS: dict[Kind, tuple[Metric, ...]] = {
 }
 """The metrics that fit each kind of task, its default first."""
 
-MOST_CLASSES = 1000
-
-
-def _as_text(value: Any) -> Any:
-    """Take the numbers among names of classes as names: files often have 1, 2, 3."""
-    if isinstance(value, list | tuple):
-        return tuple(
-            str(each) if isinstance(each, int) and not isinstance(each, bool) else each
-            for each in value
-        )
-    return value
-
-
-Name = Annotated[Text, Field(max_length=100)]
-ClassNames = Annotated[
-    tuple[Name, ...],
-    Distinct,
-    BeforeValidator(_as_text, json_schema_input_type=tuple[str | int, ...]),
+Name = Annotated[
+    Text, Field(max_length=100), BeforeValidator(str, json_schema_input_type=str | int)
 ]
-Bound = Annotated[float, Field(ge=-1e6, le=1e6)]
-
-
-def _to_file(value: Any) -> Any:
-    """Take a text as a path or a URL."""
-    if not isinstance(value, str):
-        return value
-    return {"url" if value.startswith(URLS) else "path": value}
-
+"""The name of a class; files often have 1, 2, 3."""
+ClassNames = Annotated[tuple[Name, ...], Distinct]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32,64}$")]
 
 CHECKSUMS = ("sha256", "git", "md5")
 
@@ -64,27 +41,30 @@ class DataFile(Spec):
 
     path: Location | None = None
     url: Annotated[str, Field(pattern=f"^({'|'.join(URLS)})")] | None = None
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    git: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
-    md5: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
+    sha256: Digest | None = None
+    git: Digest | None = None
+    md5: Digest | None = None
 
     def mistakes(self) -> Iterator[str]:
-        given = [kind for kind in CHECKSUMS if getattr(self, kind)]
         if (self.path is None) == (self.url is None):
             yield "a file is a 'path', or a 'url' with its 'sha256'; give one of them"
-        if self.url is not None and not given:
+        if self.url is not None and not self.checksum:
             yield (
                 f"{self.url!r} needs the checksum of what is there, as {{url: ..., sha256: ...}} "
                 "(`sha256sum FILE` prints it)"
             )
-        if len(given) > 1:
-            yield f"'{given[0]}' and '{given[1]}' are given; one checksum is enough"
 
     @property
     def checksum(self) -> str | None:
         """Its checksum with the kind before it, such as `git:9cb7...`, if it is given."""
         given = ((kind, getattr(self, kind)) for kind in CHECKSUMS)
         return next((f"{kind}:{value}" for kind, value in given if value), None)
+
+
+def _to_file(value: Any) -> Any:
+    """Take a text as a path or a URL."""
+    given = isinstance(value, str)
+    return {"url" if value.startswith(URLS) else "path": value} if given else value
 
 
 SplitFile = Annotated[DataFile, BeforeValidator(_to_file, json_schema_input_type=str | DataFile)]
@@ -99,21 +79,16 @@ class Files(Spec):
     folder: Location | None = None
 
     def mistakes(self) -> Iterator[str]:
-        named = [split for split in SPLITS if getattr(self, split) is not None]
-        if self.folder is not None and named:
-            yield (
-                f"has a 'folder', whose files are the splits, and '{named[0]}'; give the folder "
-                "alone, or each split its file"
-            )
-        if self.folder is None and self.train is None:
-            yield "needs 'train', a file; 'dev' and 'test' may be files too"
+        named = self.train or self.dev or self.test
+        if named if self.folder else not self.train:
+            yield "give 'train', a file, and perhaps 'dev' and 'test'; or a 'folder' with them"
 
 
 def _to_files(value: Any) -> Any:
     """Take a path as that of a folder or of train, and a URL as that of train."""
-    if isinstance(value, str):
-        return {"train": value} if value.startswith(URLS) else {"folder": value}
-    return {"train": value} if isinstance(value, Mapping) and "url" in value else value
+    if isinstance(value, str) and not value.startswith(URLS):
+        return {"folder": value}
+    return {"train": value} if isinstance(value, str) or "url" in value else value
 
 
 Share = Annotated[float, Field(gt=0, le=0.5)]
@@ -138,7 +113,7 @@ class TaskEntry(Spec):
     title: Annotated[str, Field(max_length=60, pattern=r"^[^\n\r\t]*$")] = ""
     kind: Kind
     classes: ClassNames | int | None = None
-    range: tuple[Bound, Bound] | None = None
+    range: tuple[int | float, int | float] | None = None
     metric: Metric | None = None
     sentence1: Text
     sentence2: Text | None = None
@@ -154,46 +129,37 @@ class TaskEntry(Spec):
     ignore: ClassNames = ()
 
     def mistakes(self) -> Iterator[str]:
-        if self.kind == "classification":
-            n = self.classes if isinstance(self.classes, int) else len(self.classes or ())
-            if not 2 <= n <= MOST_CLASSES:
-                yield (
-                    "kind classification needs 'classes', their names such as [world, sports], or "
-                    f"how many there are, 2 to {MOST_CLASSES}; found {self.classes!r}"
-                )
-        if self.kind == "binary" and self.classes is not None and len(self.names) != 2:
-            yield f"kind binary has two 'classes', the names of 0 and 1; found {self.classes!r}"
-        if self.kind == "regression" and self.classes is not None:
-            yield "kind regression predicts a number: it has no 'classes', but a 'range'"
-        if (self.kind == "regression") != (self.range is not None):
+        count = self.classes if isinstance(self.classes, int) else len(self.names)
+        low, high = self.range or (0, 0)
+        fits, needed = {
+            "classification": (
+                2 <= count <= 1000,
+                "'classes', their names such as [world, sports], or how many, 2 to 1000",
+            ),
+            "binary": (
+                self.classes is None or len(self.names) == 2,
+                "no 'classes', or two, the names of 0 and 1",
+            ),
+            "regression": (
+                self.classes is None and low < high,
+                "a 'range', the lowest and highest label such as [0, 5], and no 'classes'",
+            ),
+        }[self.kind]
+        if not fits or (self.range and self.kind != "regression"):
             yield (
-                "'range', the lowest and highest label such as [0, 5], and 'kind: regression' go "
-                f"together; found 'kind: {self.kind}' and 'range: {self.range}'"
+                f"kind {self.kind} needs {needed}; found 'classes: {self.classes}' and 'range: "
+                f"{self.range}'"
             )
-        if self.range and self.range[0] >= self.range[1]:
-            yield f"'range' is [lowest, highest], found {list(self.range)}"
-        if self.metric and self.metric not in METRICS[self.kind]:
-            yield (
-                f"metric '{self.metric}' is not for kind {self.kind}, which has "
-                f"{', '.join(METRICS[self.kind])}"
-            )
-        columns = [*self.columns.values()]
-        if twice := [name for name in columns if columns.count(name) > 1]:
-            yield f"column '{twice[0]}' is named twice; each holds one thing"
+        if self.metric not in (None, *METRICS[self.kind]):
+            known = ", ".join(METRICS[self.kind])
+            yield f"metric '{self.metric}' is not for kind {self.kind}, which has {known}"
         for split in self.derived_splits:
             if getattr(self.files, split) is not None:
                 yield f"'{split}' is both a file and a share of train; give one of them"
-        if self.files.train and self.files.dev is None and self.dev is None:
+        if self.files.train and not (self.files.dev or self.dev):
             yield (
                 "has no dev examples to choose the best epoch by: add a file, 'files.dev', or make "
                 "the split: 'dev: 0.1'"
-            )
-        if both := [name for name in self.ignore if name in self.names]:
-            yield f"'{both[0]}' is one of 'classes' and of 'ignore'; keep one of them"
-        if (taken := sum(self.derived_splits.values())) >= 1:
-            yield (
-                f"'dev' and 'test' are shares of train whose sum is {taken:g}, expected less than "
-                "1: nothing is left to train on"
             )
 
     @property

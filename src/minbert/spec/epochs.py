@@ -3,7 +3,7 @@
 `sizes` has the number of training examples of each trained task.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from minbert.spec.stage import StageSpec
@@ -45,39 +45,32 @@ def unified(spec: StageSpec, sizes: Mapping[str, int]) -> Epoch:
     """`sampler.examples` of each task, or as many as a pass over the smallest has.
 
     With unequal batch sizes that is the number of the smallest batch's task; the others' are in
-    proportion.
+    proportion. `alternating` has a step for each batch, and divides `sampler.steps` evenly among
+    the tasks, rounded up.
     """
-    return _of_each(spec, sizes, spec.sampler.steps)
-
-
-def alternating(spec: StageSpec, sizes: Mapping[str, int]) -> Epoch:
-    """As `unified`, with a step for each batch; `sampler.steps` are divided evenly, rounded up."""
-    tasks, steps = len(sizes), spec.sampler.steps
-    found = _of_each(spec, sizes, -(-steps // tasks) if steps else None)
-    return found._replace(steps=found.steps * tasks)
-
-
-def _of_each(spec: StageSpec, sizes: Mapping[str, int], batches: int | None) -> Epoch:
-    """Return what `unified` draws, with that many `batches` of each task if they are given."""
+    tasks = len(sizes) if spec.sampler.name == "alternating" else 1
     batch = {task: spec.tasks[task].batch_size for task in sizes}
     smallest = min(batch.values())
     passed = spec.sampler.examples or _pass(spec, min(sizes.values()))
-    if batches:
-        passed = batches * smallest
+    if spec.sampler.steps:
+        passed = -(-spec.sampler.steps // tasks) * smallest
     drawn = {task: passed * size // smallest for task, size in batch.items()}
-    return Epoch(-(-passed // smallest), drawn)
+    return Epoch(-(-passed // smallest) * tasks, drawn)
 
 
 def temperature(spec: StageSpec, sizes: Mapping[str, int]) -> Epoch:
-    """As many steps as a pass over each task; the examples are those expected of each."""
-    assert spec.sampler.temperature is not None
-    return _drawn(spec, sizes, [1 / spec.sampler.temperature])
+    """As many steps as a pass over each task; the examples are those expected of each.
 
-
-def annealed(spec: StageSpec, sizes: Mapping[str, int]) -> Epoch:
-    """As `temperature`, on the mean over the epochs."""
-    epochs = range(1, spec.epochs + 1)
-    return _drawn(spec, sizes, [annealed_exponent(epoch, spec.epochs) for epoch in epochs])
+    Of `annealed` that is the mean over the epochs.
+    """
+    exponents = [annealed_exponent(epoch, spec.epochs) for epoch in range(1, spec.epochs + 1)]
+    if spec.sampler.temperature:
+        exponents = [1 / spec.sampler.temperature]
+    steps = sequential(spec, sizes).steps
+    by_epoch = [shares(spec, sizes, exponent) for exponent in exponents]
+    means = {task: sum(found[task] for found in by_epoch) / len(by_epoch) for task in sizes}
+    drawn = {task: steps * share * spec.tasks[task].batch_size for task, share in means.items()}
+    return Epoch(steps, {task: round(n) for task, n in drawn.items()})
 
 
 def annealed_exponent(epoch: int, epochs: int) -> float:
@@ -91,14 +84,6 @@ def shares(spec: StageSpec, sizes: Mapping[str, int], exponent: float) -> dict[s
     return {task: power / sum(powers.values()) for task, power in powers.items()}
 
 
-def _drawn(spec: StageSpec, sizes: Mapping[str, int], exponents: Sequence[float]) -> Epoch:
-    steps = sequential(spec, sizes).steps
-    by_epoch = [shares(spec, sizes, exponent) for exponent in exponents]
-    means = {task: sum(found[task] for found in by_epoch) / len(by_epoch) for task in sizes}
-    drawn = {task: steps * share * spec.tasks[task].batch_size for task, share in means.items()}
-    return Epoch(steps, {task: round(n) for task, n in drawn.items()})
-
-
 def _pass(spec: StageSpec, size: int) -> int:
     """Return the examples of a pass over a task of `size` examples."""
     share, most = spec.sampler.share, spec.sampler.examples
@@ -110,8 +95,8 @@ EPOCHS: dict[str, Callable[[StageSpec, Mapping[str, int]], Epoch]] = {
     "sequential": sequential,
     "recycled": recycled,
     "unified": unified,
-    "alternating": alternating,
+    "alternating": unified,
     "temperature": temperature,
-    "annealed": annealed,
+    "annealed": temperature,
 }
 """What each sampler draws, by its name in `sampler.name`."""

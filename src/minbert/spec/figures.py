@@ -5,11 +5,12 @@ options and puts all of them into a figure's spec, so that no matplotlib is load
 and a default that changes is drawn.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from itertools import chain
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from minbert.spec.model import Spec
 
@@ -30,11 +31,11 @@ class Reads:
     `over_all`: it can also be a figure over all papers.
     """
 
-    runs: tuple[Literal["histories", "predictions"], ...] = ()
-    papers: tuple[Literal["scores", "rows"], ...] = ()
-    facts: tuple[Literal["parameters", "stages", "architecture", "published", "rules"], ...] = ()
+    runs: tuple[str, ...] = ()
+    papers: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
-    of: Literal["", "classification", "binary", "regression"] = ""
+    of: str = ""
     least: int = 1
     most: int | None = None
     over_all: bool = False
@@ -51,18 +52,18 @@ class Options(Spec):
     reads: ClassVar[Reads]
     bare: bool = False
 
-    @classmethod
-    def reading(cls, options: Mapping[str, Any]) -> Reads:
-        """Return what a figure with these options is drawn from."""
-        return cls.reads
+    @property
+    def reading(self) -> Reads:
+        """What a figure with these options is drawn from."""
+        return self.reads
 
     @property
     def of_published(self) -> bool:
         """Whether it shows nothing if the papers published nothing."""
         return False
 
-    def named(self) -> Iterable[tuple[str, str]]:
-        """Yield the option and the name of each variant that the options name."""
+    def named(self) -> Iterable[str]:
+        """Return the variants that the options name."""
         return ()
 
 
@@ -120,13 +121,6 @@ class Curves(Options):
     """
 
     reads = Reads(runs=("histories",), facts=("stages",))
-    views: ClassVar[dict[str, set[str]]] = {
-        "loss": {"task", "metric", "split", "ylabel", "smooth"},
-        "scores": set(),
-        "runs": {"pairs"},
-        "tables": {"tables"},
-        "cosines": {"smooth"},
-    }
     show: Literal["loss", "scores", "runs", "tables", "cosines"] = "loss"
     task: str = "overall"
     metric: str = "loss"
@@ -136,28 +130,20 @@ class Curves(Options):
     pairs: tuple[tuple[str, str], ...] = ()
     tables: tuple[Table, ...] = ()
 
-    @classmethod
-    def reading(cls, options: Mapping[str, Any]) -> Reads:
-        """Return what a view is drawn from: scores give it floors."""
-        if options.get("show", "loss") in ("loss", "cosines"):
-            return cls.reads
-        return replace(cls.reads, papers=("scores",), facts=("stages", "rules"))
+    @property
+    def reading(self) -> Reads:
+        """What a view is drawn from: scores give it floors."""
+        if self.show in ("loss", "cosines"):
+            return self.reads
+        return replace(self.reads, papers=("scores",), facts=("stages", "rules"))
 
-    @model_validator(mode="after")
-    def _fit(self) -> "Curves":
-        others = set().union(*self.views.values()) - self.views[self.show]
-        if found := sorted(
-            others & {n for n, v in self if v != type(self).model_fields[n].default}
-        ):
-            raise ValueError(f"'show: {self.show}' has no option '{found[0]}'")
-        if self.show == "tables" and not self.tables:
-            raise ValueError("'show: tables' needs the option 'tables'")
-        return self
+    def mistakes(self) -> Iterator[str]:
+        if (self.show == "tables") != bool(self.tables):
+            yield "'show: tables' and the option 'tables' go together"
 
-    def named(self) -> Iterator[tuple[str, str]]:
-        """Yield the variants of pairs and tables."""
-        yield from (("pairs", name) for pair in self.pairs for name in pair)
-        yield from (("tables", table.variant) for table in self.tables)
+    def named(self) -> Iterable[str]:
+        """Return the variants of pairs and tables."""
+        return chain(*self.pairs, (table.variant for table in self.tables))
 
 
 class FusionAttention(Options):
@@ -176,9 +162,9 @@ class Ladder(Options):
     over: dict[str, str] = Field(default_factory=dict)
     names: dict[str, str] = Field(default_factory=dict)
 
-    def named(self) -> Iterator[tuple[str, str]]:
-        """Yield the rows and those they are compared with."""
-        yield from (("over", name) for pair in self.over.items() for name in pair)
+    def named(self) -> Iterable[str]:
+        """Return the rows and those they are compared with."""
+        return chain(*self.over.items())
 
 
 class PublishedReproduced(Options):
@@ -231,9 +217,9 @@ class Sweep(OfSplit):
         dict[str, Annotated[dict[str, float], Field(min_length=1)]], Field(min_length=1)
     ]
 
-    def named(self) -> Iterator[tuple[str, str]]:
-        """Yield the variants of the lines."""
-        yield from ((f"lines.{label}", name) for label, of in self.lines.items() for name in of)
+    def named(self) -> Iterable[str]:
+        """Return the variants of the lines."""
+        return chain(*self.lines.values())
 
 
 class Transfer(Options):

@@ -16,16 +16,13 @@ from minbert.spec.parts import PARTS
 from minbert.spec.protocol import Rule
 from minbert.spec.published import MAJORITY, Claim
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import KnownTask, TaskSpec
+from minbert.spec.task import KnownTask, KnownTasks, TaskSpec
 
 BACKBONE = "backbone"
 """What `start` says for the pretrained weights."""
 
 ALL = "all"
 """The folder of the figures over all papers."""
-
-RESERVED_NAMES = (ALL, "index", "claims")
-"""What is published under names that are therefore not the names of papers."""
 
 
 def _check_name(name: str) -> str:
@@ -35,12 +32,6 @@ def _check_name(name: str) -> str:
             f"'{name}' is no name: it has letters, digits, '.', '_' and '-', begins with a letter "
             f"or digit, has at most 100 characters, and is not '{BACKBONE}' or '{MAJORITY}'"
         )
-    return name
-
-
-def _check_paper(name: str) -> str:
-    if name in RESERVED_NAMES:
-        raise ValueError(f"'{name}' is the name of a file of all papers; choose another")
     return name
 
 
@@ -88,15 +79,15 @@ class Display(Spec):
     row: str | None = None
     note: str = ""
     test: bool = False
-    best_of: Annotated[tuple[str, ...], Distinct] = ()
+    best_of: Names = ()
     best_by: Literal["overall", "task"] = "overall"
 
 
 class StageKeys(partial(StageSpec)):  # type: ignore[misc]
     """Keys of a stage: the tasks that it trains (default: all), and those it only evaluates."""
 
-    train: Annotated[Names, Field(min_length=1)] | None = None
-    evaluate_only: Names | None = None
+    train: Annotated[KnownTasks, Field(min_length=1)] | None = None
+    evaluate_only: KnownTasks | None = None
 
 
 class NamedStage(StageKeys):
@@ -131,7 +122,7 @@ class Drawing(Spec):
 class Figure(Drawing):
     """A paper's figure; without `variants` it shows all of the paper that it can."""
 
-    variants: Annotated[tuple[str, ...], Distinct] = ()
+    variants: Names = ()
 
 
 class FiguresFile(Spec):
@@ -149,14 +140,12 @@ class Paper(Spec):
     pair of variants in `parameter_ratios`.
     """
 
-    paper: Annotated[
-        str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=100), AfterValidator(_check_paper)
-    ]
+    paper: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,99}$")]
     title: str = ""
     overall: Rule = "normalised"
     description: str = ""
     single: str = ""
-    overall_tasks: Annotated[tuple[str, ...], Distinct] = ()
+    overall_tasks: KnownTasks = ()
     figures: dict[Name, Figure] = Field(default_factory=dict)
     parameter_ratios: tuple[Annotated[tuple[str, str], Distinct], ...] = ()
     claims: tuple[Claim, ...] = ()

@@ -1,9 +1,9 @@
 """What all specs have in common: their base, and the kinds of value that they hold."""
 
-import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Self, get_args
+from os.path import expanduser
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -13,11 +13,11 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     StrictInt,
-    ValidationInfo,
-    field_validator,
     model_validator,
 )
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from minbert.base.errors import did_you_mean
 
 
 def to_list(value: Any) -> Any:
@@ -25,11 +25,16 @@ def to_list(value: Any) -> Any:
     return [value] if isinstance(value, str | int) else value
 
 
-def types_of(annotation: Any) -> Iterator[Any]:
-    """Yield the types that a value or its parts may have."""
-    yield annotation
-    for inner in get_args(annotation):
-        yield from types_of(inner)
+RENAMED = {
+    "select_on": "selection_split",
+    "start_at_prior": "init_bias_to_prior",
+    "head_from": "init_head_from",
+    "also_score": "evaluate_only",
+    "may_vanish": "allow_duplicates",
+    "least": "min",
+    "largest": "max",
+}
+"""Keys by the names that earlier versions gave them, and their names now."""
 
 
 class Spec(BaseModel):
@@ -47,15 +52,18 @@ class Spec(BaseModel):
             raise ValueError(mistake)
         return self
 
-    @field_validator("*", mode="before")
+    @model_validator(mode="before")
     @classmethod
-    def _numbers_are_written_as_such(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse `true` where a number is meant: Python takes it for 1."""
-        kinds = {*types_of(cls.model_fields[str(info.field_name)].annotation)}
-        given = value if isinstance(value, list | tuple) else [value]
-        if kinds & {int, float} and bool not in kinds and any(isinstance(v, bool) for v in given):
-            raise ValueError("expected a number, not true or false")
-        return value
+    def _has_no_unknown_key(cls, values: Any) -> Any:
+        for key in values if isinstance(values, dict) else ():
+            if key not in cls.model_fields:
+                now = f": it is called '{RENAMED[key]}' now" if key in RENAMED else "."
+                known = (
+                    f"{did_you_mean(key, cls.model_fields)} Known: {', '.join(cls.model_fields)}"
+                )
+                said = {"key": str(key), "said": now + known}
+                raise PydanticCustomError("unknown_key", "{said}", said)
+        return values
 
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
@@ -74,12 +82,8 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 Distinct = AfterValidator(_distinct)
-OneOrMore = BeforeValidator(to_list)
-Names = Annotated[
-    tuple[str, ...],
-    Distinct,
-    BeforeValidator(to_list, json_schema_input_type=str | tuple[str, ...]),
-]
+OneOrMore = BeforeValidator(to_list, json_schema_input_type=str | tuple[str, ...])
+Names = Annotated[tuple[str, ...], Distinct, OneOrMore]
 
 
 @dataclass(eq=False)
@@ -97,26 +101,6 @@ class OneOf:
 URLS = ("http://", "https://", "file://")
 
 
-def to_path(value: str) -> str:
-    """Expand `~`."""
-    path = os.path.expanduser(value)
-    if path.startswith("~"):
-        raise ValueError(f"{value!r}: there is no such home folder")
-    return path
-
-
-def _to_source(value: str) -> str:
-    """Take what is no URL as a path; refuse a URL that nothing can be downloaded from."""
-    if value.startswith(URLS):
-        return value
-    if "://" in value:
-        raise ValueError(
-            f"{value!r} cannot be downloaded from; give a folder or file, or a URL that begins "
-            f"with {', '.join(URLS)}"
-        )
-    return to_path(value)
-
-
 Text = Annotated[str, Field(min_length=1)]
-Location = Annotated[Text, AfterValidator(to_path)]
-Source = Annotated[Text, AfterValidator(_to_source)]
+Location = Annotated[Text, AfterValidator(expanduser)]
+"""A path, or the URL of a file."""

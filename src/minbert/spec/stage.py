@@ -12,6 +12,7 @@ from pydantic import Field, StrictInt, field_validator
 
 from minbert.spec.model import (
     Count,
+    Names,
     NonNegative,
     OneOf,
     Positive,
@@ -26,15 +27,13 @@ from minbert.spec.task import COSINE_RANGE, TASKS, TaskSpec, misfits
 LeftOut: Any = Field(default=None, exclude_if=lambda value: value is None)
 """A setting that came later: a spec without it is written, and has the key, as before."""
 
+Share = Annotated[float, Field(gt=0, le=1)]
+
 ONE_TASK = frozenset({"sequential", "alternating", "temperature", "annealed"})
 """Samplers whose steps have one task each."""
 
 
-INSERTED = {
-    "adapters": ("adapter", "its width"),
-    "lora": ("lora", "its rank and alpha"),
-    "fusion": ("fuse", "stages with adapters"),
-}
+INSERTED = {"adapters": "adapter", "lora": "lora", "fusion": "fuse"}
 """Ways to train what is inserted into a frozen encoder, and the key that each needs."""
 
 
@@ -57,7 +56,7 @@ class Sampler(Spec):
 
     name: Annotated[str, OneOf(PARTS["sampler"])] = "unified"
     examples: Count | None = None
-    share: Annotated[Positive, Field(le=1)] | None = None
+    share: Share | None = None
     steps: Count | None = None
     order: tuple[str, ...] | None = None
     temperature: Positive | None = LeftOut
@@ -161,8 +160,8 @@ class StageSpec(Spec):
     trainable: Annotated[str, OneOf(PARTS["trainable"])] = "all"
     adapter: Adapter | None = None
     lora: Lora | None = LeftOut
-    fuse: tuple[str, ...] | None = None
-    shared_layers: StrictInt | float | Literal["all", "none"] = "all"
+    fuse: Annotated[Names, Field(min_length=2)] | None = None
+    shared_layers: Annotated[StrictInt, Field(ge=0)] | Share | Literal["all", "none"] = "all"
     shared_end: Literal["bottom", "top"] = "bottom"
     dropout: Dropout = Dropout()
     sampler: Sampler = Sampler()
@@ -193,79 +192,41 @@ class StageSpec(Spec):
         return tuple(t for t in TASKS if t in self.tasks)
 
     def mistakes(self) -> Iterator[str]:
-        trained = self.trained_tasks
+        trained, how, sampler = self.trained_tasks, self.trainable, self.sampler
         for name, task in self.tasks.items():
             yield from (f"task '{name}' {mistake}" for mistake in misfits(name, task))
             if task.init_head_from is not None and self.start == "backbone":
-                given = f"'init_head_from: {task.init_head_from}'"
-                yield f"task '{name}': {given} needs a stage to start from"
-        if isinstance(share := self.shared_layers, int) and share < 0:
-            yield f"'shared_layers': a number of shared layers is 0 or more, found {share}"
-        if isinstance(share, float) and not 0 < share <= 1:
-            yield f"'shared_layers': a fraction of layers lies in (0, 1], found {share}"
+                yield f"task '{name}' has 'init_head_from', which needs a stage to start from"
+            if how == "heads" and (task.convolution or self.smart):
+                yield "'trainable: heads' caches pooled features: no 'convolution', no 'smart'"
+            coin = self.smart is not None and divergence(self.smart, name) == "symmetric_kl"
+            if coin and TASKS[name].kind == "regression" and TASKS[name].range != COSINE_RANGE:
+                yield f"task '{name}' needs 'smart.regression: squared_error': labels beyond 0 to 5"
         if not trained:
             yield "no task has 'trained: true': the stage would train nothing"
         if self.shared_end == "top" and isinstance(self.shared_layers, str):
             yield f"'shared_end: top' with 'shared_layers: {self.shared_layers}': give a number"
-        for key in ("surgery", "weighting"):
-            if chosen := getattr(self, key):
-                yield from (f"{key} '{chosen}' {what}" for what in self._against(key))
-        yield from self._frozen_mistakes()
-        if (self.sampler.name == "temperature") != (self.sampler.temperature is not None):
-            yield (
-                "'sampler.temperature' (1: in proportion to the sizes, 2: to their roots) and "
-                "'sampler.name: temperature' go together"
-            )
-        for name in trained:
-            known = TASKS[name]
-            coin = self.smart is not None and divergence(self.smart, name) == "symmetric_kl"
-            if known.kind == "regression" and coin and (known.low, known.high) != COSINE_RANGE:
-                key = "divergence" if self.smart and self.smart.divergence else "regression"
-                yield (
-                    f"task '{name}' has labels from {known.low:g} to {known.high:g}: "
-                    f"'smart.{key}: symmetric_kl' is for those from 0 to 5; take squared_error"
-                )
-        order = self.sampler.order
-        if order is not None and self.sampler.name != "sequential":
-            yield "'sampler.order' belongs to the sequential sampler"
-        if order is not None and sorted(order) != sorted(trained):
-            yield f"'sampler.order' {list(order)} must name each trained task once: {list(trained)}"
-
-    def _against(self, key: str) -> Iterator[str]:
-        """Yield why the gradients or losses of a step's tasks cannot be combined by `key`."""
-        least = 3 if self.surgery == "krum" and key == "surgery" else 2
-        if len(self.trained_tasks) < least:
-            yield f"needs {'three' if least == 3 else 'two'} or more trained tasks"
-        if self.sampler.name in ONE_TASK:
-            yield f"with the {self.sampler.name} sampler, which has one task per step"
-        if key == "surgery" and (self.shared_layers == "none" or self.trainable == "heads"):
-            how = "a frozen encoder" if self.trainable == "heads" else "'shared_layers: none'"
-            yield (
-                f"with {how}: no trained parameter is shared, so there is no gradient to operate "
-                "on; drop one of the two"
-            )
-        if key == "weighting" and self.reduction == "mean":
-            yield "with 'reduction: mean': it says itself how a step's losses are combined"
-
-    def _frozen_mistakes(self) -> Iterator[str]:
-        how = self.trainable
+        if self.surgery or self.weighting:
+            if len(trained) < 2 + (self.surgery == "krum") or sampler.name in ONE_TASK:
+                yield "'surgery' and 'weighting' need two (krum: three) or more tasks in each step"
+            if self.surgery and (self.shared_layers == "none" or how == "heads"):
+                yield "'surgery' needs trained parameters that tasks share; here are none"
+            if self.weighting and self.reduction == "mean":
+                yield "'weighting' and 'reduction: mean' both say how losses are combined; drop one"
         if how != "all" and self.shared_layers != "all":
             yield f"'shared_layers' with 'trainable: {how}': a frozen encoder is one"
         if how in INSERTED and self.start != "backbone":
             yield f"'trainable: {how}' starts from the backbone, found '{self.start}'"
-        if how == "heads" and self.smart:
-            yield "'smart' with 'trainable: heads': its noise is for the encoder"
-        for name, task in self.tasks.items():
-            if how == "heads" and task.convolution:
-                yield (
-                    f"task '{name}': 'convolution' with 'trainable: heads': a frozen encoder's "
-                    "features are cached pooled, without their tokens"
-                )
-        for kind, (key, what) in INSERTED.items():
+        for kind, key in INSERTED.items():
             if (how == kind) != (getattr(self, key) is not None):
-                yield f"'{key}' ({what}) and 'trainable: {kind}' go together"
-        if self.fuse is not None and len(set(self.fuse)) < max(2, len(self.fuse)):
-            yield f"'fuse' names two or more different stages, found {list(self.fuse)}"
+                yield f"'{key}' and 'trainable: {kind}' go together"
+        if (sampler.name == "temperature") != (sampler.temperature is not None):
+            yield "'sampler.temperature' and 'sampler.name: temperature' go together"
+        if sampler.order and (sampler.name, sorted(sampler.order)) != (
+            "sequential",
+            sorted(trained),
+        ):
+            yield "'sampler.order' names each trained task once, for 'sampler.name: sequential'"
 
     def parts(self) -> dict[str, str]:
         """Return the modules of the parts this stage uses, as {`kind:name`: module}."""

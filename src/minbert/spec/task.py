@@ -4,7 +4,6 @@ The built-in tasks are those of `tasks.yaml` beside this file. Tasks of one's ow
 configuration, and reach a job with the record of its plan (docs/adding.md).
 """
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -13,7 +12,7 @@ from pydantic import AfterValidator, Field, StrictInt
 
 from minbert.base.errors import UserError, did_you_mean, reraise_as
 from minbert.spec.entry import METRICS, NAME, RESERVED, DataFile, Kind, Metric, TaskEntry
-from minbert.spec.model import Count, Distinct, OneOf, Positive, Probability, Spec, Width
+from minbert.spec.model import Count, Distinct, OneOf, OneOrMore, Positive, Probability, Spec, Width
 from minbert.spec.parts import PARTS
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.yaml import load_yaml, validated
@@ -38,13 +37,16 @@ class Task(Spec):
     sentences: tuple[str, ...] = ()
     id: str = ""
 
+    @property
+    def range(self) -> tuple[float, float]:
+        """The lowest and highest label."""
+        return self.low, self.high
+
     @classmethod
     def of(cls, name: str, entry: TaskEntry) -> Self:
         """Return the task that an entry describes."""
         labels = len(entry.names) or (entry.classes if isinstance(entry.classes, int) else 2)
-        # Whole bounds are whole numbers, so that keys are the same however they were written.
-        bounds = entry.range or (0, labels - 1)
-        low, high = (int(bound) if bound == int(bound) else bound for bound in bounds)
+        low, high = entry.range or (0, labels - 1)
         return cls(
             name=name,
             kind=entry.kind,
@@ -68,7 +70,7 @@ class Tasks(dict[str, Task]):
 
     def __init__(self, built_in: Iterable[Task]) -> None:
         self.built_in = {task.name: task for task in built_in}
-        super().__init__(self.built_in)
+        self.use(())
 
     def use(self, own: Iterable[Task]) -> None:
         """Make `own` the only tasks besides the built-in ones."""
@@ -108,18 +110,10 @@ TASKS = Tasks(Task.of(name, entry) for name, entry in BUILT_IN.items())
 
 def _to_own_name(name: str) -> str:
     """Refuse a name that is taken, or that no table column and module of a model can have."""
-    if name in BUILT_IN:
-        raise ValueError(f"'{name}' is a built-in task; give yours another name")
-    if name in RESERVED:
+    if name in (*BUILT_IN, *RESERVED) or not NAME.fullmatch(name):
         raise ValueError(
-            f"a task cannot be called '{name}', which means something else; choose another"
-        )
-    if not NAME.fullmatch(name):
-        fit = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
-        hint = did_you_mean(name, [fit]) if NAME.fullmatch(fit) else ""
-        raise ValueError(
-            f"'{name}' is no name of a task: small letters, digits and '_', a letter first, "
-            f"at most 40.{hint}"
+            f"'{name}' cannot name a task: up to 40 small letters, digits and '_', a letter first, "
+            "and no name that means something else, such as that of a built-in task"
         )
     return name
 
@@ -142,6 +136,7 @@ def _to_known(name: str) -> str:
 
 
 KnownTask = Annotated[str, AfterValidator(_to_known)]
+KnownTasks = Annotated[tuple[KnownTask, ...], Distinct, OneOrMore]
 
 
 def data_facts(name: str) -> list[str | float | bool]:
@@ -253,26 +248,16 @@ _LOSSES = {
 
 def misfits(name: str, task: TaskSpec) -> Iterator[str]:
     """Yield how `task` does not fit the task called `name`, as what follows its name."""
-    known = known_task(name)
-    if known.pair and task.pairing is None:
-        yield "has two sentences: 'pairing' must be siamese or cross"
-    if not known.pair and (task.pairing or task.features):
-        yield "has one sentence: 'pairing' and 'features' do not apply"
-    if task.pairing == "cross" and task.features:
-        yield "has 'pairing: cross', so one embedding: 'features' need two"
-    if task.pairing == "siamese" and not task.features:
-        yield "has 'pairing: siamese', which needs 'features', such as [u, v]"
+    known, cosine = known_task(name), task.head.name == "cosine"
+    if known.pair != (task.pairing is not None):
+        yield "needs 'pairing', siamese or cross, if it has two sentences, and only then"
+    if (task.pairing == "siamese") != (task.features is not None):
+        yield "needs 'features', such as [u, v], with 'pairing: siamese', and only then"
     if task.loss not in (losses := _LOSSES[known.kind]):
         yield f"is {known.kind}: its loss is one of {sorted(losses)}, not '{task.loss}'"
-    if task.loss == "cosine_mse" and (known.low, known.high) != COSINE_RANGE:
-        yield (
-            f"has labels from {known.low:g} to {known.high:g}: loss 'cosine_mse' is for those from "
-            "0 to 5; take 'mse', or scale the labels"
-        )
-    if task.head.name == "cosine" and task.features != ("u", "v"):
-        yield (
-            "has 'head: cosine', which compares two embeddings: it needs 'pairing: siamese' and "
-            "'features: [u, v]'"
-        )
-    if task.loss in {"cosine_embedding", "cosine_mse"} and task.head.name == "mlp":
+    if task.loss == "cosine_mse" and known.range != COSINE_RANGE:
+        yield "has loss 'cosine_mse', which is for labels from 0 to 5; take 'mse', or scale them"
+    if cosine and task.features != ("u", "v"):
+        yield "has 'head: cosine', which needs 'pairing: siamese' and 'features: [u, v]'"
+    if task.loss in ("cosine_embedding", "cosine_mse") and not cosine:
         yield f"has loss '{task.loss}', which reads a cosine: it needs 'head.name: cosine'"

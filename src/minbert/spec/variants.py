@@ -5,133 +5,144 @@ A variant is merged over what it extends; `expand` and `tune` make a variant of 
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 from minbert.base.errors import UserError, did_you_mean
-from minbert.spec.grid import Display, GridFile, StageKeys
-from minbert.spec.yaml import merge, nested, validated
+from minbert.spec.grid import Display, Template, VariantKeys
+from minbert.spec.yaml import inside, merge, nested, without_nulls
 
 MAIN = ({"name": "main"},)
 """The stages of a variant that names none."""
 
 
-@dataclass(frozen=True)
-class Body:
-    """A template or variant as written; `settings` are what its expansion sets, by dotted key."""
+class Setting(NamedTuple):
+    """One value of an axis: the dotted key that it is for, and how it is called in names."""
 
-    path: Path
+    key: str
+    word: str
+    value: Any
+
+    @property
+    def last(self) -> str:
+        """The last word of the key."""
+        return self.key.rpartition(".")[2]
+
+
+class Body(NamedTuple):
+    """A template or variant as written, and what its expansion sets."""
+
     values: dict[str, Any]
+    settings: Sequence[Setting] = ()
     template: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def bodies_of(file: GridFile, path: Path) -> Iterator[tuple[str, Body]]:
-    """Yield the templates and variants of a file by name, these with `expand` undone."""
-    for name, template in file.templates.items():
-        yield name, Body(path, template.model_dump(exclude_unset=True), template=True)
-    for pattern, variant in file.variants.items():
-        values = variant.model_dump(exclude_unset=True)
-        axes = values.pop("expand", None) or {}
-        last = [key.rpartition(".")[2] for key in axes]
-        if sorted(last) != sorted({*re.findall(r"\{(.*?)\}", pattern)}):
-            raise UserError(
-                f"variant '{pattern}': the name must hold the last word of each key of 'expand' "
-                f"once, in braces: {last}"
-            )
-        for words, settings in _combinations(axes):
-            said = dict(zip(last, words, strict=True))
-            shown = {k: _filled(values[k], said) for k in Display.model_fields if k in values}
-            yield _filled(pattern, said), Body(path, values | shown, settings=settings)
+def variants_of(
+    templates: Mapping[str, Template], variants: Mapping[str, VariantKeys]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield how each variant is shown, and the keys of its stages: none if it has no stages.
 
-
-def _combinations(axes: Mapping[str, Any]) -> Iterator[tuple[list[str], dict[str, Any]]]:
-    """Yield of each combination of values its words, and its settings by dotted key.
-
-    An axis is a list, whose values are spelt, or says the word for each value.
+    What `tune` tries follows the variant, which is the best of these.
     """
-    pairs = [
-        values.items() if isinstance(values, Mapping) else [(spelt(v), v) for v in values]
-        for values in axes.values()
-    ]
-    for chosen in itertools.product(*pairs):
-        settings = dict(zip(axes, (value for _, value in chosen), strict=True))
-        yield [word for word, _ in chosen], settings
+    bodies = {
+        name: Body(template.model_dump(exclude_unset=True), template=True)
+        for name, template in templates.items()
+    }
+    for pattern, variant in variants.items():
+        values = variant.model_dump(exclude_unset=True)
+        for settings in _combinations(values.pop("expand", None) or {}):
+            own = {key: _filled(value, settings) for key, value in values.items()}
+            name = _filled(pattern, settings)
+            if bodies.setdefault(name, body := Body(own, settings)) is not body:
+                raise UserError(
+                    f"two variants or templates are called '{name}'; rename one, or put the last "
+                    "word of each key of 'expand' into the name, in braces"
+                )
+    for name, body in bodies.items():
+        if not body.template:
+            with inside(f"variant '{name}'"):
+                yield from _tuned(name, without_nulls(_flat(name, bodies)))
 
 
-def _filled(value: Any, said: Mapping[str, str]) -> Any:
-    for word, text in said.items() if isinstance(value, str) else ():
-        value = value.replace(f"{{{word}}}", text)
-    return value
+def _combinations(axes: Mapping[str, Any]) -> Iterator[tuple[Setting, ...]]:
+    """Yield each combination of the axes' values: an axis is a list, or a mapping with words."""
+    return itertools.product(
+        *(
+            [Setting(key, *of) for of in values.items()]
+            if isinstance(values, dict)
+            else [Setting(key, spelt(value), value) for value in values]
+            for key, values in axes.items()
+        )
+    )
 
 
 def spelt(value: Any) -> str:
     """Return how a value is spelt in a variant's name: 1e-4 and 0.0001 are both `1e-4`."""
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and 0 < abs(value) < 1e-3:
-        mantissa, _, exponent = f"{value:e}".partition("e")
-        return f"{float(mantissa):g}e{int(exponent)}"
     if isinstance(value, list | tuple):
         return "-".join(map(spelt, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{Decimal(repr(value)):e}" if 0 < abs(value) < 1e-3 else f"{value:g}"
+    return value if isinstance(value, str) else str(value).lower()
 
 
-def refuse_circle(key: str, graph: Mapping[Any, Iterable[Any]]) -> None:
-    """Raise `UserError` if what each node of `graph` comes after by its `key` leads back to it."""
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        circle = " -> ".join(map(str, reversed(error.args[1])))
-        raise UserError(f"'{key}' goes round in a circle: {circle}") from None
+def _filled(value: Any, settings: Sequence[Setting]) -> Any:
+    """Return a text with the words of settings in place of their keys' last words, in braces."""
+    for setting in settings if isinstance(value, str) else ():
+        value = value.replace(f"{{{setting.last}}}", setting.word)
+    return value
 
 
-def flat(name: str, bodies: Mapping[str, Body]) -> dict[str, Any]:
-    """Return the values of a body over those of what it extends, where there is no circle."""
+def _flat(name: str, bodies: Mapping[str, Body], *below: str) -> dict[str, Any]:
+    """Return the values of a body over those of what it extends."""
+    if name in below:
+        raise UserError(f"'extends' goes round in a circle: {' -> '.join([*below, name])}")
     body, values = bodies[name], dict[str, Any]()
     for parent in body.values.get("extends") or ():
         if parent not in bodies:
             raise UserError(f"'{name}' extends unknown '{parent}'.{did_you_mean(parent, bodies)}")
+        found = _flat(parent, bodies, *below, name)
         kept = () if bodies[parent].template else Display.model_fields
-        values = merge(values, {k: v for k, v in flat(parent, bodies).items() if k not in kept})
-    values = merge(values, {key: v for key, v in body.values.items() if key != "extends"})
+        values = merge(values, {k: v for k, v in found.items() if k not in kept})
+    values = merge(values, {k: v for k, v in body.values.items() if k != "extends"})
     return _with(values, body.settings)
 
 
-def _with(values: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _with(values: dict[str, Any], settings: Sequence[Setting]) -> dict[str, Any]:
     """Return `values` with dotted keys set; `stages.NAME.KEY` reaches one stage."""
-    for key, value in settings.items():
-        first, _, rest = key.partition(".")
-        name, _, below = rest.partition(".")
-        change = nested(below if first == "stages" else key, value)
-        change = validated(StageKeys, change, "expand or tune").model_dump(exclude_unset=True)
-        if first != "stages":
-            values = merge(values, change)
+    for key, _, value in settings:
+        if not key.startswith("stages."):
+            values = merge(values, nested(key, value))
             continue
-        stages = values.get("stages") or MAIN
-        if name not in (names := [stage["name"] for stage in stages]):
-            known = f"{did_you_mean(name, names)} Known: {', '.join(names)}"
-            raise UserError(f"'{key}': there is no stage '{name}'.{known}")
-        changed = [merge(stage, change) if stage["name"] == name else stage for stage in stages]
-        values = {**values, "stages": changed}
+        _, name, below = key.split(".", 2)
+        stages = {stage["name"]: stage for stage in values.get("stages") or MAIN}
+        if name not in stages:
+            raise UserError(f"'{key}': no stage '{name}'; there are {', '.join(stages)}")
+        stages[name] = merge(stages[name], nested(below, value))
+        values = {**values, "stages": tuple(stages.values())}
     return values
 
 
-def candidates_of(name: str, values: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the name, the words and the keys of each combination that `tune` of a variant tries."""
+def _tuned(name: str, keys: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield a variant, and what it tries if it is tuned."""
+    shown: dict[str, Any] = {"name": name, "label": name, "row": name}
+    shown |= {key: keys.pop(key) for key in Display.model_fields if key in keys}
+    if shown.get("best_of") and keys:
+        raise UserError(f"'best_of' trains nothing, so '{next(iter(keys))}' does not apply")
+    if not (tune := keys.pop("tune", None)):
+        yield shown, keys
+        return
     # A half of dev chooses among the settings, so it chooses their epochs too.
-    values = {"selection_split": "half", **values}
-    if not (tune := values.pop("tune")):
-        raise UserError(
-            "'tune' has no values to try; list two or more by dotted key, or say 'tune: null'"
-        )
-    # As many words from the end of the keys as tell them apart.
-    ends = ([".".join(key.split(".")[-n:]) for key in tune] for n in itertools.count(1))
-    short = next(found for found in ends if len({*found}) == len(tune))
-    for words, settings in _combinations(tune):
-        said = [f"{key} {word}" for key, word in zip(short, words, strict=True)]
+    keys = {"selection_split": "half", **keys}
+    tried: dict[str, str] = {}
+    candidates = []
+    for settings in _combinations(tune):
+        alike = len({setting.last for setting in settings}) < len(settings)
+        said = [f"{of.key if alike else of.last} {of.word}" for of in settings]
         end = ".".join(re.sub(r"[^A-Za-z0-9._-]+", "-", each).strip("-.") for each in said)
-        yield f"{name}.{end}", ", ".join(said), _with(values, settings)
+        candidate, words = f"{name}.{end}", ", ".join(said)
+        tried[candidate] = words
+        own = {"name": candidate, "label": f"{shown['label']}, {words}", "row": candidate}
+        candidates.append(({**own, "tuned_for": name}, _with(keys, settings)))
+    yield {**shown, "tried": tried, "best_of": tuple(tried)}, {}
+    yield from candidates

@@ -1,27 +1,25 @@
 """From YAML to typed values: reading, merging, and errors that say what to change.
 
 PyYAML follows YAML 1.1; scalars here follow the core schema of YAML 1.2 (section 10.3.2) without
-its octal and hexadecimal numbers, so `1e-5` is a number, `010` is ten and `off` is text. Duplicate
-keys are refused.
+its octal and hexadecimal numbers, so `1e-5` is a number and `off` is text. Duplicate keys are
+refused.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from minbert.base.errors import UserError, did_you_mean
-from minbert.spec.model import types_of
 
-_TAG = "tag:yaml.org,2002:"
 _SCALARS = {
     "null": r"~|null|Null|NULL|",
     "bool": r"true|True|TRUE|false|False|FALSE",
-    "int": r"[-+]?[0-9]+",
+    "int": r"[-+]?(?:0|[1-9][0-9]*)",
     "float": r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
     "merge": "<<",
@@ -31,28 +29,23 @@ _SCALARS = {
 class _Loader(yaml.SafeLoader):
     """A safe loader with the scalars of YAML 1.2 that refuses duplicate keys."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
-    yaml_constructors: ClassVar[dict[str | None, Any]] = {
-        **yaml.SafeLoader.yaml_constructors,
-        f"{_TAG}int": lambda loader, node: int(loader.construct_scalar(node)),  # 010 is ten
-    }
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Compose a mapping; its own keys must be distinct (`<<` may repeat them)."""
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
-        first: dict[str, Any] = {}
+        seen = set[str]()
         for key, _ in node.value:
-            if first.setdefault(str(key.value), key) is not key and key.tag != f"{_TAG}merge":
-                line = first[str(key.value)].start_mark.line + 1
-                raise yaml.MarkedYAMLError(
-                    problem=f"duplicate key '{key.value}' (first on line {line}); keep one of them",
-                    problem_mark=key.start_mark,
-                )
+            if (name := str(key.value)) in seen and name != "<<":
+                problem = f"duplicate key '{name}'; keep one of them"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            seen.add(name)
         return node
 
 
 for _kind, _pattern in _SCALARS.items():
-    _Loader.add_implicit_resolver(f"{_TAG}{_kind}", re.compile(rf"^(?:{_pattern})$"), None)
+    _scalar = re.compile(rf"^(?:{_pattern})$")
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", _scalar, None)
 
 
 def parse_yaml(text: str, where: str) -> Any:
@@ -62,9 +55,7 @@ def parse_yaml(text: str, where: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{where}, line {mark.line + 1}, column {mark.column + 1}" if mark else where
-        reason = ": ".join(part for part in (error.context, error.problem) if part)
-        if "undefined alias" in reason:
-            reason += "; put a value that begins with * into quotes"
+        reason = ": ".join(filter(None, (error.context, error.problem)))
         raise UserError(f"{place}: {reason}") from None
     except yaml.YAMLError as error:
         raise UserError(f"{where}: not readable as YAML: {error}") from None
@@ -83,44 +74,32 @@ def read_text(path: Path) -> str:
 
 def load_yaml(path: Path | str) -> dict[str, Any]:
     """Read the YAML mapping at `path`; an empty file is `{}`. Errors name the file and the line."""
-    value = parse_yaml(read_text(Path(path)), str(path))
-    if value is not None and not isinstance(value, dict):
-        raise UserError(
-            f"{path}: expected 'key: value' lines at the top level, found {type(value).__name__}"
-        )
-    return value or {}
+    value = parse_yaml(read_text(Path(path)), str(path)) or {}
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: expected 'key: value' lines, found {value!r:.80}")
+    return value
 
 
-def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merge(base: Mapping[str, Any], over: Mapping[str, Any], star: str = "*") -> dict[str, Any]:
     """Return `base` with `over` merged into it: mappings recursively, all else replaced.
 
-    `null` is kept, to delete what the result is merged over (`without_nulls`). The key `*` of a
+    `null` is kept, to delete what the result is merged over (`without_nulls`). The key `star` of a
     mapping sets defaults for all its other keys, those in `base` and those added later; within one
-    mapping, a key's own values win over `*`.
+    mapping, a key's own values win over it.
     """
     result = dict(base)
-    star = over.get("*")
-    if isinstance(star, Mapping):
-        result["*"] = result.get("*") or {}
+    if isinstance(for_all := over.get(star), dict):
+        result[star] = result.get(star) or {}
         for key, value in result.items():
-            if isinstance(value, Mapping):
-                result[key] = merge(value, star)
+            if isinstance(value, dict):
+                result[key] = merge(value, for_all, star)
     for key, value in over.items():
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             result[key] = value
-        elif key != "*":
-            start = result.get("*") if result.get(key) is None else result[key]
-            result[key] = merge(start if isinstance(start, Mapping) else {}, value)
+        elif key != star:
+            start = result.get(star) if result.get(key) is None else result[key]
+            result[key] = merge(start if isinstance(start, dict) else {}, value, star)
     return result
-
-
-def without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `values` without the keys, at any depth of mappings, whose value is `null`."""
-    return {
-        key: without_nulls(value) if isinstance(value, Mapping) else value
-        for key, value in values.items()
-        if value is not None
-    }
 
 
 def update(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,20 +107,22 @@ def update(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
     Mappings are updated recursively and all else is replaced; `null` and `*` are not special.
     """
-    result = dict(base)
-    for key, value in over.items():
-        result[key] = value
-        if isinstance(value, Mapping):
-            before = base.get(key)
-            result[key] = update(before if isinstance(before, Mapping) else {}, value)
-    return result
+    return merge(base, over, star="")
+
+
+def without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `values` without the keys, at any depth of mappings, whose value is `null`."""
+    return {
+        key: without_nulls(value) if isinstance(value, dict) else value
+        for key, value in values.items()
+        if value is not None
+    }
 
 
 def nested(path: str, value: Any) -> dict[str, Any]:
     """Return the mapping that holds `value` at a dotted path."""
-    for word in reversed(path.split(".")):
-        value = {word: value}
-    return dict(value)
+    first, _, rest = path.partition(".")
+    return {first: nested(rest, value) if rest else value}
 
 
 def from_words(words: Iterable[str]) -> dict[str, Any]:
@@ -152,23 +133,23 @@ def from_words(words: Iterable[str]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
-        if not equals or not all(key.split(".")):
+        if not key or not equals:
             raise UserError(f"'{word}': expected KEY=VALUE, such as scale.epochs=0.5")
-        parsed = value and not value.startswith("*")
-        said = parse_yaml(value, f"--config {key}") if parsed else value
+        text = value[:1] in ("", "*")
+        said = value if text else parse_yaml(value, f"--config {key}")
         result = update(result, nested(key, said))
     return result
 
 
 @contextmanager
 def inside(where: str) -> Iterator[None]:
-    """Begin each line of the block's `UserError` with `where`."""
+    """Begin each line of the block's `UserError` with `where`, if it says something."""
     try:
         yield
     except UserError as error:
-        lines = str(error).splitlines()
         before = f"{where}: " if where else ""
-        raise UserError("\n".join(before + line for line in lines)) from None
+        lines = [before + line for line in str(error).splitlines()]
+        raise UserError("\n".join(lines)) from None
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -187,110 +168,52 @@ def validated(
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        found: dict[str, tuple[Any, list[Any]]] = {}
+        found: dict[str, list[Any]] = {}  # each member of a union has an error of its own
         for item in error.errors(include_url=False):
-            if item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
-                continue  # Not by itself, but without the entries that are wrong, each told of.
-            words, owner = _place(model, values, item)
-            path = ".".join((names or {}).get(word, word) for word in words)
-            found.setdefault(path, (owner, []))[1].append(item)
+            path = ".".join((names or {}).get(word, word) for word in _place(values, item))
+            found.setdefault(path, []).append(item)
         with inside(where):
-            raise UserError("\n".join(_problem(path, *of) for path, of in found.items())) from None
+            raise UserError("\n".join(_problem(*of) for of in found.items())) from None
 
 
-def _place(model: Any, values: Any, item: Any) -> tuple[list[str], Any]:
-    """Return the keys in an error's place, without pydantic's types, and the last one's model."""
-    words, owner = [], model
+def _place(values: Any, item: Any) -> Iterator[str]:
+    """Yield the keys in an error's place, without the names that pydantic has for types."""
     for word in item["loc"]:
-        here = values if isinstance(values, Mapping) else {}
-        if isinstance(values, list | tuple):
-            here = dict(enumerate(values))
-        if word in here or (item["type"], word) == ("missing", item["loc"][-1]):
-            values, owner = here.get(word), model
-            words.append(str(word))
-            if word in model.model_fields:
-                types = types_of(model.model_fields[word].annotation)
-                model = next((t for t in types if hasattr(t, "model_fields")), model)
-    return words, owner
+        try:
+            values = values[word]
+        except (LookupError, TypeError):
+            if item["type"] != "missing":
+                continue
+        yield str(word)
+    if item["type"] == "unknown_key":
+        yield item["ctx"]["key"]
 
 
 _EXPECTED = {
-    "string": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "dict": "a mapping ('key: value' lines)",
-    "model": "a mapping ('key: value' lines)",
-    "list": "a list",
-    "tuple": "a list",
-    "too_short": "{min_length} or more entries",
-    "too_long": "{max_length} or fewer entries",
-    "string_too_short": "text that is not empty",
-    "string_too_long": "text of at most {max_length} characters",
-    "string_pattern_mismatch": "text that matches {pattern}",
+    "string": "expected text",
+    "int": "expected a whole number",
+    "float": "expected a number",
+    "bool": "expected true or false",
+    **dict.fromkeys(("dict", "model"), "expected a mapping ('key: value' lines)"),
+    **dict.fromkeys(("list", "tuple"), "expected a list"),
 }
-"""What is expected, by pydantic's name of the error; otherwise its own words say it."""
-
-RENAMED = {
-    "select_on": "selection_split",
-    "start_at_prior": "init_bias_to_prior",
-    "head_from": "init_head_from",
-}
-"""Settings of a stage by the names that earlier versions gave them, and their names now."""
-
-_NOW = {"also_score": "evaluate_only", "least": "min", "largest": "max"}
-CHANGED = {
-    **{
-        old: f"it is called '{new}' now"
-        for old, new in {**RENAMED, **_NOW, "may_vanish": "allow_duplicates"}.items()
-    },
-    "system_metrics": "it is gone; `nvidia-smi` and `htop` show what a machine does",
-    "corpus": "the built-in corpus is the files in workflow/builtin; for a small run `limit: N` "
-    "takes N examples of each split",
-    "pretraining": "the built-in backbone is the folder workflow/backbone; give another encoder as "
-    "`backbone: DIR`",
-    "kind: loss-curves": "it is called 'curves' now",
-    "kind: dev-curves": "it is kind 'curves' with 'options: {show: scores}' now",
-    "kind: run-curves": "it is kind 'curves' with 'options: {show: runs}' now",
-    "kind: run-pairs": "it is kind 'curves' with 'options: {show: runs, pairs: ...}' now",
-    "kind: epoch-tables": "it is kind 'curves' with 'options: {show: tables, tables: ...}' now",
-    "kind: gradient-cosines": "it is kind 'curves' with 'options: {show: cosines}' now",
-    "kind: dev-test": "it is kind 'published-reproduced' with 'options: {against: dev}' now",
-    "kind: leakage": "the report has what it showed; take the figure out",
-    **dict.fromkeys(
-        ("validation", "valid", "val", "eval", "development"), "that split is called 'dev' here"
-    ),
-}
-"""What to write in place of keys, or `KEY: VALUE`, that there were or that others have."""
+"""What is said of a wrong type, by pydantic's name of it; otherwise its own words say it."""
 
 
-def _problem(path: str, owner: Any, items: list[Any]) -> str:
-    """Return what is wrong at `path`, where each member of a union has an error of its own."""
-    # The member whose own check refused the value says most.
-    item = next((each for each in items if each["type"] == "value_error"), items[0])
-    key = path.rpartition(".")[2]
-    if item["type"] == "extra_forbidden":
-        if key in CHANGED:
-            return f"unknown key '{path}': {CHANGED[key]}"
-        known = list(owner.model_fields)
-        return f"unknown key '{path}'.{did_you_mean(key, known)} Known here: {', '.join(known)}"
-    if item["type"] == "missing":
-        kind = "key" if isinstance(item["loc"][-1], str) else "entry"
-        return f"the {kind} '{path}' is missing"
-    if item["type"] == "value_error":
-        message = item["msg"].partition(", ")[2]
-        return f"'{path}': {message}" if path else message
-    wanted = dict.fromkeys(
-        _EXPECTED.get(
-            re.sub("_(type|parsing|from_float)$", "", each["type"]),
-            each["msg"].partition(" be ")[2] or each["msg"],
-        ).format(**each.get("ctx", {}))
-        for each in items
-    )
-    names = [name for text in wanted for name in re.findall("'(.*?)'", text)]
-    near = did_you_mean(item["input"], names) if isinstance(item["input"], str) else ""
-    if said := CHANGED.get(f"{key}: {item['input']}"):
-        return f"'{path}' is {item['input']!r}: {said}"
-    found = repr(item["input"])
-    found = found if len(found) <= 200 else f"{found[:200]} ..."
-    return f"'{path}' is {found}; expected {' or '.join(wanted)}{near and '.'}{near}"
+def _problem(path: str, items: list[Any]) -> str:
+    """Return what is wrong at `path`."""
+    kinds = [item["type"] for item in items]
+    if kinds[0] == "unknown_key":
+        return f"unknown key '{path}'{items[0]['msg']}"
+    if kinds[0] == "missing":
+        return f"the key '{path}' is missing"
+    if "value_error" in kinds:  # a member's own check says most
+        said = str(items[kinds.index("value_error")]["ctx"]["error"])
+        return f"'{path}': {said}" if path else said
+    wanted = [
+        _EXPECTED.get(re.sub("_(type|parsing|from_float)$", "", kind), item["msg"])
+        for kind, item in zip(kinds, items, strict=True)
+    ]
+    told = " or ".join(dict.fromkeys(wanted)).replace("Input should be", "expected")
+    near = did_you_mean(str(items[0]["input"]), re.findall("'(.*?)'", told))
+    return f"'{path}' is {items[0]['input']!r:.200}; {told}{near and '.'}{near}"
