@@ -150,13 +150,6 @@ def test_an_untrained_setting_is_not_chosen_and_counts_in_the_budget(tmp_path: P
     assert (b["status"], b["reason"], b["settings"]) == ("failed", why["demo", "b.lr-1e-5"], "")
 
 
-def test_predictions_without_a_choosing_half_are_refused(tmp_path: Path) -> None:
-    plan = planned(tmp_path)
-    train(plan, "a.lr-1e-5", {"dev": 4}, 0)
-    with pytest.raises(UserError, match="no split 'selection' of task 'sst', expected the half"):
-        make(plan, "tables/demo.tuning")
-
-
 def test_the_first_of_equals_is_chosen() -> None:
     def tried(name: str, *scores: float) -> Tried:
         return Tried(name, name, [], dict(enumerate(scores)), {})

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.evaluate.score import Read, files_of, of_tasks, reader, run_scores
 from minbert.evaluate.scoring import selection_score
-from minbert.evaluate.statistics import Interval, interval
+from minbert.evaluate.statistics import interval
 from minbert.evaluate.text import ABSENT, csv_text, markdown, markdown_table
 from minbert.evaluate.tuning import COLUMNS
 from minbert.spec.task import TASKS
@@ -28,15 +27,6 @@ class Tried(NamedTuple):
     scores: Mapping[int, float]
     tasks: Mapping[str, float]
 
-    @property
-    def interval(self) -> Interval | None:
-        """The mean score over seeds; None if it has none."""
-        return interval(list(self.scores.values())) if self.scores else None
-
-
-Line = tuple[Mapping[str, Any], Tried, bool]
-"""A row of the spec, one of its candidates, and whether that is chosen."""
-
 
 def make(job: Job) -> None:
     """Write `tuning.csv` and `tuning.md`: what a paper's tuned variants tried, and what is chosen.
@@ -45,14 +35,38 @@ def make(job: Job) -> None:
     those whose score chooses, `tried` are [{candidate, settings, keys, tasks: {task: key}}].
     """
     spec, read = job.spec, reader()
-    lines: list[Line] = []
+    tasks = list(dict.fromkeys(task for row in spec["rows"] for task in row["tasks"]))
+    titles = [TASKS[task].title for task in tasks]
+    cells = [["Row", "Settings", "Chosen", f"Overall, {spec['rule']}", *titles, "n"]]
+    lines: list[dict[str, Any]] = []
     for row in spec["rows"]:
         tried = [_tried(job, each, row["tasks"], read) for each in row["tried"]]
         best = choose(tried)
-        lines += [(row, each, each is best) for each in tried]
-    tasks = list(dict.fromkeys(task for row in spec["rows"] for task in row["tasks"]))
-    write_text(job.out / "tuning.csv", _to_csv(spec, lines, tasks))
-    write_text(job.out / "tuning.md", _to_markdown(spec, lines, tasks))
+        for each in tried:
+            mean = interval(list(each.scores.values())) if each.scores else None
+            line = {"variant": row["variant"], "chosen": "yes" if each is best else ""}
+            line |= {"candidate": each.candidate, "settings": each.settings}
+            line |= {"seeds": " ".join(map(str, each.scores)), "asked": len(spec["seeds"])}
+            line |= {"keys": " ".join(each.keys)}
+            line |= {"score": mean.mean, "low": mean.low, "high": mean.high} if mean else {}
+            lines.append(line | {f"{task}_mean": of for task, of in each.tasks.items()})
+            of_tasks = (f"{each.tasks[t]:.3f}" if t in each.tasks else ABSENT for t in tasks)
+            own = [row["label"], each.settings, line["chosen"] or ABSENT]
+            said = mean.in_words() if mean else ABSENT
+            cells.append([*own, said, *of_tasks, str(len(each.scores))])
+    columns = [*COLUMNS, *(f"{task}_mean" for task in tasks)]
+    write_text(job.out / "tuning.csv", csv_text(columns, lines))
+    count = len(spec["seeds"])
+    over = f"mean over n of {count} seeds, with its 95 % Student-t interval" * (count > 1)
+    how = (
+        f"Scores on the half of dev that chooses: {over or 'one seed'}. For each row, the setting "
+        "with the highest score is chosen, among those with the most seeds; all seeds have the "
+        "same. All other published scores of these rows are on the other half of dev, or on test, "
+        "which took no part in the choice."
+    )
+    title = markdown(f"Tuned settings: {spec['title']}")
+    parts = [f"# {title}", markdown_table(cells, left=3), markdown(how)]
+    write_text(job.out / "tuning.md", "\n\n".join(parts) + "\n")
 
 
 def choose(tried: Sequence[Tried]) -> Tried | None:
@@ -68,53 +82,12 @@ def choose(tried: Sequence[Tried]) -> Tried | None:
 
 def _tried(job: Job, each: Mapping[str, Any], tasks: Sequence[str], read: Read) -> Tried:
     """Return what a candidate scored over those of `tasks`; seeds that lack a file are left out."""
-    scores: dict[int, float] = {}
-    single: dict[str, list[float]] = {}
-    for seed in job.spec["seeds"]:
-        files = files_of(job, each["tasks"], seed)
-        if not (found := run_scores(files, read)):
-            continue
-        main = of_tasks(found, "selection")
-        if missing := [task for task in tasks if task not in main]:
-            path = files[missing[0]]["predictions"]
-            raise UserError(
-                f"{path}: no split 'selection' of task '{missing[0]}', expected the half of dev "
-                "that chooses; train the run again"
-            )
-        scores[seed] = selection_score({task: main[task] for task in tasks}, job.spec["rule"])
-        for task in tasks:
-            single.setdefault(task, []).append(main[task])
-    means = {task: fmean(of) for task, of in single.items()}
+    files = {seed: files_of(job, each["tasks"], seed) for seed in job.spec["seeds"]}
+    runs = {seed: run_scores(of, read) for seed, of in files.items()}
+    found = {seed: of_tasks(run, "selection") for seed, run in runs.items() if run}
+    scores = {
+        seed: selection_score({task: of[task] for task in tasks}, job.spec["rule"])
+        for seed, of in found.items()
+    }
+    means = {task: fmean(of[task] for of in found.values()) for task in tasks if found}
     return Tried(each["candidate"], each["settings"], each["keys"], scores, means)
-
-
-def _to_csv(spec: Mapping[str, Any], lines: Sequence[Line], tasks: Sequence[str]) -> str:
-    cells = []
-    for row, each, chosen in lines:
-        cell = {"variant": row["variant"], "candidate": each.candidate, "settings": each.settings}
-        cell |= {"chosen": "yes" * chosen, "seeds": " ".join(map(str, each.scores))}
-        cell |= {"asked": len(spec["seeds"]), "keys": " ".join(each.keys)}
-        if of := each.interval:
-            cell |= {"score": of.mean, "low": of.low, "high": of.high}
-        cells.append(cell | {f"{task}_mean": mean for task, mean in each.tasks.items()})
-    return csv_text([*COLUMNS, *(f"{task}_mean" for task in tasks)], cells)
-
-
-def _to_markdown(spec: Mapping[str, Any], lines: Sequence[Line], tasks: Sequence[str]) -> str:
-    heads = ["Row", "Settings", "Chosen", f"Overall, {spec['rule']}"]
-    cells = [[*heads, *(TASKS[task].title for task in tasks), "n"]]
-    for row, each, chosen in lines:
-        own = [row["label"], each.settings, "yes" if chosen else ABSENT]
-        own.append(each.interval.in_words() if each.interval else ABSENT)
-        own += [f"{each.tasks[task]:.3f}" if task in each.tasks else ABSENT for task in tasks]
-        cells.append([*own, str(len(each.scores))])
-    count = len(spec["seeds"])
-    over = f"mean over n of {count} seeds, with its 95 % Student-t interval" * (count > 1)
-    said = (
-        f"Scores on the half of dev that chooses: {over or 'one seed'}. For each row, the setting "
-        "with the highest score is chosen, among those with the most seeds; all seeds have the "
-        "same. All other published scores of these rows are on the other half of dev, or on test, "
-        "which took no part in the choice."
-    )
-    title = markdown(f"Tuned settings: {spec['title']}")
-    return "\n\n".join([f"# {title}", markdown_table(cells, left=3), markdown(said)]) + "\n"

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.scoring import Floats
-from minbert.spec.task import TASKS
 
 _COLUMNS = ("id", "prediction", "scores", "label")
 
@@ -69,8 +68,6 @@ def _read(path: Path, task: str) -> Predicted:
     table = table.filter(pc.is_valid(table["label"])).sort_by("id")
     outputs = table["scores"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
     label, prediction = (table[name].to_numpy().astype(float) for name in ("label", "prediction"))
-    if not len(outputs) and TASKS[task].kind == "binary":
-        outputs = prediction  # Lean bundles of earlier versions lack probabilities like these.
     shape = (1, len(label), len(outputs) // max(1, len(label)))
     scores = np.asarray(outputs, dtype=float).reshape(shape)
     return Predicted(table["id"].to_pylist(), label, prediction[None], scores)

@@ -214,7 +214,7 @@ def _ours(table: Table, name: str, row: Row) -> str:
     value = row.scores.get(name)
     if value is None:
         needed = table.overall_tasks if name in RULES else (name,)
-        has = row.tasks is None or set(needed) <= set(row.tasks)
+        has = set(needed) <= set(row.tasks)
         if row.figure(name) is None and (row.given or not has):
             return ABSENT
         if row.status != SCORED:

@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minbert.base.errors import UserError
 from minbert.evaluate.reading import DELTA_M, Of, Scores, read_scores
 from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import Interval
@@ -21,8 +20,8 @@ class Row(NamedTuple):
     `table` is the paper's own table that has it, None if none. `published` has the paper's figures
     of sst, para, sts, other and overall, None or absent where it gives none. A row that is the best
     of other variants has these as `choice`, {training key: variant}. `other_task` is the task of
-    the figure `other`: needed only if the variant is scored on several tasks besides SST, para and
-    STS. `tasks` are those that the variant has, if planned.
+    the figure `other`: needed if the variant is scored on several tasks besides SST, para and STS.
+    `tasks` are those that the variant has.
 
     `scores` has what the seeds come to of each of the tasks, normalised, plain and delta_m (in per
     cent) that was scored, at the epoch that was best on dev. `n` is the number of seeds, `keys` are
@@ -35,13 +34,13 @@ class Row(NamedTuple):
     variant: str
     split: str
     published: Mapping[str, float | None]
+    tasks: Sequence[str]
     table: str | None = None
     choice: Mapping[str, str] = {}
     note: str | None = None
     other_task: str | None = None
     parameters: int | None = None
     parameters_bert_base: int | None = None
-    tasks: Sequence[str] | None = None
     status: str = NOT_RUN
     scores: Mapping[str, Interval] = {}
     n: int = 0
@@ -107,10 +106,11 @@ def read_table(
     means = over_seeds(found, spec.get("overall_tasks", OVERALL_TASKS))
     tuned = read_tuning(tuning) if tuning else {}
     rows = []
-    for planned in (Row(**each, tuned=tuned.get(each["variant"])) for each in spec["rows"]):
-        row = _scored(spec, planned, found, means)
-        tried = row.tuned.candidates if row.tuned else ()
-        why = [failures[name] for name in (row.variant, *tried) if name in failures]
+    for planned in spec["rows"]:
+        row = Row(**planned, tuned=tuned.get(planned["variant"]))
+        names = (row.variant, *(row.tuned.candidates if row.tuned else ()))
+        why = [failures[name] for name in names if name in failures]
+        row = _scored(spec, row, found, means)
         if row.status == NOT_RUN and why:
             row = row._replace(status=FAILED, remark=why[0])
         rows.append(row)
@@ -120,23 +120,17 @@ def read_table(
 
 def _scored(spec: Mapping[str, Any], row: Row, found: Scores, means: Mapping[Of, Interval]) -> Row:
     ours = {of.measure: seeds for of, seeds in found.items() if of[:2] == (row.variant, row.split)}
-    on_dev = tuple(of.measure for of in found if of[:2] == (row.variant, "dev"))
+    on_dev = [of.measure for of in found if of[:2] == (row.variant, "dev")]
     others = [task for task in ours if task in TASKS and task not in OVERALL_TASKS]
     other_task = row.other_task
-    if "other" in row.given and not other_task:
-        if len(others) > 1:
-            raise UserError(
-                f"table of paper '{spec['paper']}', row '{row.row}': variant '{row.variant}' is "
-                f"scored on {' and '.join(others)}; say with 'other_task' which of them the figure "
-                "'other' is of"
-            )
-        other_task = others[0] if others else None
+    if "other" in row.given and len(others) == 1:
+        other_task = other_task or others[0]
     names = (*spec.get("tasks", OVERALL_TASKS), *RULES, DELTA_M)
     shown = [name for name in names if name in ours]
     columns = {"other": other_task, "overall": spec["rule"]}
     wanted = {columns.get(name, name) for name in row.given} or set(shown)
     status = NO_LABELS if row.split == "test" and on_dev else NOT_RUN
-    keys = {task: {s.key for s in of.values()} for task, of in ours.items() if task in TASKS}
+    keys = {task: {s.key for s in ours[task].values()} for task in TASKS if task in ours}
     return row._replace(
         status=SCORED if wanted.intersection(shown) else status,
         other_task=other_task,
@@ -150,7 +144,7 @@ def _scored(spec: Mapping[str, Any], row: Row, found: Scores, means: Mapping[Of,
 
 def _choice(choice: Mapping[str, str], keys: Mapping[str, set[str]]) -> str:
     """Say which variants the scores of a best-of row come from."""
-    named = {t: "/".join(sorted({choice.get(k, k) for k in keys[t]})) for t in TASKS if t in keys}
+    named = {task: "/".join(sorted({choice.get(k, k) for k in of})) for task, of in keys.items()}
     if len(set(named.values())) == 1:
         return f"here: {next(iter(named.values()))}"
     return "here: " + ", ".join(f"{TASKS[task].title} {name}" for task, name in named.items())

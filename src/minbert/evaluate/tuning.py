@@ -1,6 +1,6 @@
 """What tuned variants tried and what was chosen: the file that says so, and how it is read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,20 +41,14 @@ def read_tuning(path: Path) -> dict[str, Tuned]:
     lines: dict[str, list[dict[str, str]]] = {}
     for line in read_csv(path):
         lines.setdefault(line["variant"], []).append(line)
-    return {variant: _tuned(of) for variant, of in lines.items()}
-
-
-def _tuned(lines: Iterable[dict[str, str]]) -> Tuned:
-    candidate = settings = ""
-    # Candidates may share a stage that they start from: it is trained once.
-    done: set[tuple[str, str]] = set()
-    wanted: set[tuple[str, int]] = set()
-    names = []
-    for line in lines:
-        names.append(line["candidate"])
-        if line["chosen"]:
-            candidate, settings = line["candidate"], line["settings"]
-        for key in line["keys"].split():
-            done |= {(key, seed) for seed in line["seeds"].split()}
-            wanted |= {(key, number) for number in range(int(line["asked"]))}
-    return Tuned(candidate, settings, len(done), len(wanted), names)
+    found = {}
+    for variant, tried in lines.items():
+        chosen = next((line for line in tried if line["chosen"]), {"candidate": "", "settings": ""})
+        # Candidates may share a stage that they start from: it is trained once.
+        keys = [(key, line) for line in tried for key in line["keys"].split()]
+        done = {(key, seed) for key, line in keys for seed in line["seeds"].split()}
+        wanted = {(key, number) for key, line in keys for number in range(int(line["asked"]))}
+        names = [line["candidate"] for line in tried]
+        of = (chosen["candidate"], chosen["settings"], len(done), len(wanted), names)
+        found[variant] = Tuned(*of)
+    return found
