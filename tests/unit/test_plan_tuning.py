@@ -11,7 +11,6 @@ import pytest
 from factories import drawn, make_plan, training
 from run_files import predictions
 
-from minbert.base.errors import UserError
 from minbert.commands.plan import plan_text, why_text
 from minbert.evaluate.choose import Tried, choose
 from minbert.evaluate.reading import read_scores
