@@ -24,7 +24,7 @@ pytestmark = pytest.mark.pipeline
 GRID = f"workflow/grids/{PAPER}.yaml"
 NEW_SEED = 7
 FAULTY = """\
-def plot(options: Curves, inputs: Inputs) -> Drawn:
+def curves(options: Curves, inputs: Inputs) -> Drawn:
     raise ValueError("no ink")
 
 
@@ -211,7 +211,7 @@ def test_a_failing_row_does_not_stop_the_others(project: Project) -> None:
 
 
 def test_a_figure_that_fails_says_so_and_is_tried_again(project: Project) -> None:
-    project.edit("src/minbert/figures/curves.py", "def plot(", FAULTY)
+    project.edit("src/minbert/figures/curves.py", "def curves(", FAULTY)
     folder, told = project.root / "figures" / PAPER, f"figures/{PAPER}/multitask-loss: not drawn: "
     printed = project.snakemake("all", ends=1)
     assert f"{told}ValueError: no ink" in printed
@@ -220,7 +220,7 @@ def test_a_figure_that_fails_says_so_and_is_tried_again(project: Project) -> Non
     report = (project.root / "report.html").read_text("utf-8")
     assert "Figures that could not be drawn." in report
     assert project.jobs() == {"figure", "report", "publish"}
-    project.edit("src/minbert/figures/curves.py", FAULTY, "def plot(")
+    project.edit("src/minbert/figures/curves.py", FAULTY, "def curves(")
     project.snakemake("all")
     with Image.open(folder / "multitask-loss.png") as image:
         assert "no ink" not in image.info["Description"]

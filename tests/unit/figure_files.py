@@ -106,7 +106,7 @@ def write_history(
 ) -> Path:
     """Write a history of `epochs` with losses, scores and cosines between gradients.
 
-    With `adapters` it is that of a fusion of so many, in twelve layers.
+    With `adapters` it is that of a fusion of so many, in three layers.
     """
     draw = np.random.default_rng([seed, int(1000 * quality)])
     rows: list[Row] = []
@@ -138,7 +138,7 @@ def write_history(
                     whole = overall(scores, rule) or 0
                     rows.append((step, "dev", "overall", rule, whole))
                     rows.append((step, "train", "overall", rule, whole + 0.05))
-    for task, layer, place in product(tasks, range(1, 13), ("attention", "feed_forward")):
+    for task, layer, place in product(tasks, range(1, 4), ("attention", "feed_forward")):
         for number, share in enumerate(draw.dirichlet(np.ones(adapters)) if adapters else ()):
             metric = f"fusion_attention/{layer}/{place}/{number}"
             rows.append((epochs * steps, "dev", task, metric, share))

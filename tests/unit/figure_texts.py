@@ -1,14 +1,17 @@
-"""Figures as they are drawn: their texts, none of which may overlap or leave the canvas."""
+"""Figures as they are drawn: their data, and their texts, none of which may overlap."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
@@ -39,21 +42,16 @@ def _drawn() -> Iterator[list[Text]]:
         Text.draw = before  # type: ignore[method-assign]
 
 
-def finish(figure: Figure, notes: list[str], stamp: str = STAMP, title: str = "") -> list[Text]:
-    """Lay a figure out as it is saved; return the texts that are drawn."""
-    style.finish(figure, notes, stamp, title)
-    with _drawn() as texts:
-        figure.canvas.draw()  # the Agg renderer, whose extents are those of the PNG
-    return list(dict.fromkeys(texts))
-
-
-def text_faults(figure: Figure, notes: list[str], stamp: str = STAMP, title: str = "") -> list[str]:
+def text_faults(figure: Figure, notes: list[str], title: str = "") -> list[str]:
     """Return what is wrong with a figure's texts: those that overlap, or leave the canvas.
 
     Call it inside `style.style()`. A quarter of a line's height may overlap: a box holds room
     above and below its letters.
     """
-    boxes = [(text, _box(text)) for text in finish(figure, notes, stamp, title)]
+    style.finish(figure, notes, STAMP, title)
+    with _drawn() as texts:
+        FigureCanvasAgg(figure).draw()  # the Agg renderer, whose extents are those of the PNG
+    boxes = [(text, _box(text)) for text in dict.fromkeys(texts)]
     width, height = figure.bbox.width, figure.bbox.height
     faults = [
         f"{text.get_text()!r} leaves the canvas: {box.extents.round(1)} of {width} x {height}"
@@ -88,7 +86,8 @@ def drawn(kind: str, inputs: Inputs, variants: str = "", **options: Any) -> Draw
         known = inputs.facts.get("stages", {}).get(name) or [{}] * len(words)
         stages[name] = [{"name": word, **of} for word, of in zip(words, known, strict=True)]
     inputs = replace(inputs, facts={"rules": {"p": ""}, **inputs.facts, "stages": stages})
-    figure, notes = load_part("figure", kind)(FIGURE_KINDS[kind](**options), inputs)
+    with style.style():
+        figure, notes = load_part("figure", kind)(FIGURE_KINDS[kind](**options), inputs)
     return figure, [note for note in notes if note]
 
 
@@ -102,4 +101,38 @@ def texts_of(kind: str, inputs: Inputs, **options: Any) -> str:
         assert text_faults(figure, notes, title="What is shown") == []
     texts = " ".join(text.get_text() for text in figure.findobj(Text))
     assert "What is shown" in texts and "commit 0123456789" in texts
-    return texts.replace("\N{NO-BREAK SPACE}", " ")
+    return texts.replace("\N{NO-BREAK SPACE}", " ").replace("\n", " ")
+
+
+def described(figure: Figure) -> str:
+    """Return the data that a figure shows, panel by panel; of long lines, some points."""
+    return "\n".join(line for axes in figure.axes for line in _panel(axes))
+
+
+def _panel(axes: Axes) -> Iterator[str]:
+    title = " / ".join(axes.get_title(loc) for loc in ("left", "center") if axes.get_title(loc))
+    ends = f"{_numbers(axes.get_xlim())} {_numbers(axes.get_ylim())}" * axes.axison
+    yield f"# {title!r} {axes.get_xlabel()!r} {axes.get_ylabel()!r} {ends}"
+    for line in axes.lines:
+        x, y = (np.asarray(values, dtype=float) for values in line.get_data())
+        some = np.unique(np.linspace(0, len(x) - 1, min(len(x), 5)).astype(int))
+        look = f"{line.get_label()} {line.get_color()} {line.get_marker()}".lstrip("_")
+        yield f"line {look} {_numbers(x[some])} {_numbers(y[some])}"
+    for image in axes.images:
+        yield f"image {_numbers(np.ma.filled(image.get_array(), np.nan).ravel())}"
+    for kind in axes.collections:
+        values = np.concatenate([path.vertices for path in kind.get_paths()] or [np.zeros((1, 2))])
+        if len(offsets := np.asarray(kind.get_offsets())) > 1:
+            values = offsets
+        some = np.linspace(0, len(values) - 1, min(len(values), 5)).astype(int)
+        yield f"{type(kind).__name__} {len(values)} {_numbers(values[some].ravel())}"
+    bars = [patch.get_bbox().bounds for patch in axes.patches if hasattr(patch, "get_bbox")]
+    if bars:
+        yield f"boxes {len(bars)} {_numbers(np.sum(bars, axis=0))}"
+    for text in (*axes.texts, *axes.get_yticklabels()):
+        if text.get_text():
+            yield f"text {text.get_text()!r}"
+
+
+def _numbers(values: Iterable[float]) -> str:
+    return "(" + " ".join(f"{round(float(value), 3) + 0:.3g}" for value in values) + ")"

@@ -45,7 +45,6 @@ def test_the_example_asks_for_a_size_that_the_figure_can_have(tmp_path: Path) ->
     labels = {variant: grid.variants[variant].label for variant in drawn.variants or grid.variants}
     facts = {"rules": {paper: grid.overall}}
     inputs = make_inputs(tmp_path, labels, paper=paper, facts=facts, epochs=2)
-    options: dict[str, Any] = {**drawn.options, "bare": True}
     about: dict[str, Any] = {"title": "T", "formats": (form,), "size": inches(size)}
-    draw_kind(drawn.kind, options, inputs, tmp_path / "figure", **about)
+    draw_kind(drawn.kind, drawn.options, inputs, tmp_path / "figure", bare=True, **about)
     assert (tmp_path / f"figure.{form}").is_file()

@@ -24,7 +24,7 @@ LABELS = [["a", "A"], ["b", "B"]]
 def describe(root: Path, key: str, kind: str, needs: dict[str, Any], **options: Any) -> None:
     """Write the description of a figure."""
     spec = {"kind": kind, "paper": "p", "name": key, "backbone": "x", "data": "y", "seeds": 1}
-    draw = {"title": "T", "caption": "", "variants": LABELS, "options": {"bare": False, **options}}
+    draw = {"title": "T", "caption": "", "variants": LABELS, "options": options}
     stages = {name: [{"name": "s"}] for name, _ in LABELS}
     spec |= {"facts": {"rules": {"p": "normalised"}, "stages": stages}, "draw": draw}
     path = description_path(root, "figure", key)

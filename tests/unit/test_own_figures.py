@@ -17,8 +17,8 @@ from own_tasks import NEWS, RANK, SAME, own, using
 
 from minbert.evaluate.marks import GUESS
 from minbert.evaluate.reading import SCHEMA
-from minbert.figures.confusion_matrix import MOST_WRITTEN
 from minbert.figures.inputs import Inputs
+from minbert.figures.predictions import MOST_WRITTEN
 from minbert.figures.scored import PaperScores, title_of
 from minbert.figures.style import style
 

@@ -176,7 +176,7 @@ def test_figures_over_all_papers(base: Path, reads: Reads) -> None:
         for paper in ("one", "two")
     }
     assert found.facts == {"rules": {"one": "normalised", "two": "normalised"}}
-    options = {"bare": False, "split": "test"}
+    options = {"split": "test"}
     about = {"title": "T", "caption": "", "options": options}
     assert made.shown["figures/all/over"].spec["draw"] == about
     assert "figures/all/over.pdf" in made.products
@@ -186,8 +186,8 @@ def test_figures_over_all_papers(base: Path, reads: Reads) -> None:
     ("text", "message"),
     [
         (
-            "calibration, title: T, options: {bin: 5}",
-            "options: unknown key 'bin'. Did you mean 'bins'?",
+            "calibration, title: T, options: {tusk: same}",
+            "options: unknown key 'tusk'. Did you mean 'task'?",
         ),
         (
             "curves, title: T, options: {show: runs, pairs: [[a, d]]}",

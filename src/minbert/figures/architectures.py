@@ -14,7 +14,6 @@ from minbert.spec.figures import Architectures
 from minbert.spec.task import TASKS
 
 _SHARED, _OWN, _HEAD = "#56B4E9", "#F5D9A8", "#FFFFFF"
-_SIZE = 5.5
 _GAP = 0.06
 _LAYER, _LAYERS, _LEAST = 0.3, 2.4, 0.9  # heights: of a layer, of all of them, of a block
 
@@ -29,7 +28,7 @@ class Block(NamedTuple):
     shared: bool
 
 
-def plot(_: Architectures, inputs: Inputs) -> Drawn:
+def architectures(_: Architectures, inputs: Inputs) -> Drawn:
     """Draw each variant's last stage, from its resolved spec and the backbone's shapes.
 
     A block over all columns is shared by all tasks; blocks side by side are one copy per task.
@@ -47,7 +46,7 @@ def plot(_: Architectures, inputs: Inputs) -> Drawn:
         axes.set_ylim(-0.05, highest + 0.4)
         share = "" if total in (None, most) else f", {total / most:.0%} of the largest"
         counted = "not known" if total is None else f"{_count(total)}{share}"
-        axes.set_title(f"{style.shorten(label, 30)}\nparameters: {counted}", fontsize=7.5)
+        axes.set_title(f"{style.shorten(label, 30)}\nparameters: {counted}")
     return figure, [
         f"Backbone: {arch.layers} layers of {arch.hidden} units. Blue, across all columns: shared. "
         "Orange: a copy for each task. Numbers: parameters of one copy; M: millions, k: thousands."
@@ -75,49 +74,55 @@ def _model(axes: Axes, stage: Mapping[str, Any], arch: Architecture) -> float:
     """Draw a model; return its height."""
     spec = stage["spec"]
     tasks = [name for name in TASKS if name in spec["tasks"]]
-    heads = stage["parameters"]["heads"]
+    count = len(tasks)
     floor = 0.0
     for block in blocks(spec, arch):
-        copies = [(0, len(tasks))] if block.shared else [(n, 1) for n in range(len(tasks))]
-        for first, width in copies:
-            color = _SHARED if block.shared or len(tasks) == 1 else _OWN
-            for line in range(1, block.layers):
-                at = floor + line * (block.height - _GAP) / block.layers
-                ends = (first + _GAP, first + width - _GAP)
-                axes.plot(ends, (at, at), color="0.55", linewidth=0.3, zorder=2)
-            said = f"{block.name}\n{_count(block.parameters)}"
-            if width == 1 and len(tasks) > 2:
-                said = said.replace("layers ", "layers\n").replace("embeddings", "embed-\ndings")
-            _box(axes, first, floor, width, block.height, color, said)
+        together = block.shared or count == 1
+        said = f"{block.name}\n{_count(block.parameters)}"
+        if not together and count > 2:
+            said = said.replace("layers ", "layers\n").replace("embeddings", "embed-\ndings")
+        for left in range(1 if together else count):
+            width, color = (count, _SHARED) if together else (1, _OWN)
+            _box(axes, left, floor, width, block.height, color, said, block.layers)
         floor += block.height
     convolutions = {n: spec["tasks"][task]["convolution"] for n, task in enumerate(tasks)}
     for number, convolution in convolutions.items():
         if convolution:
-            residual = "\n+ residual" if convolution["residual"] else ""
-            _box(axes, number, floor, 1, 1.0, _OWN, f"convolution{residual}")
+            said = "convolution" + "\n+ residual" * convolution["residual"]
+            _box(axes, number, floor, 1, 1.0, _OWN, said)
     floor += any(convolutions.values())
     for number, task in enumerate(tasks):
         head = spec["tasks"][task]["head"]
         said = f"{TASKS[task].title}\n{head['name']}, {head['depth']}"
         _box(axes, number, floor, 1, 1.0, _HEAD, said)
-    floor += 1.0
+    heads = stage["parameters"]["heads"]
     known = "" if heads is None else f": {_count(heads)} in total"
-    axes.text(len(tasks) / 2, floor, f"heads{known}", fontsize=_SIZE, ha="center", va="bottom")
-    axes.set_xlim(0, len(tasks))
+    axes.text(count / 2, floor + 1, f"heads{known}", fontsize=5.5, ha="center", va="bottom")
+    axes.set_xlim(0, count)
     axes.set_axis_off()
-    return floor
+    return floor + 1
 
 
 def _box(
-    axes: Axes, left: float, floor: float, width: float, height: float, color: str, said: str
+    axes: Axes,
+    left: float,
+    floor: float,
+    width: float,
+    height: float,
+    color: str,
+    said: str,
+    layers: int = 0,
 ) -> None:
+    """Draw a box with what is `said` of it, and lines between its `layers`."""
     box = Rectangle((left + _GAP / 2, floor), width - _GAP, height - _GAP)
     box.set(facecolor=color, edgecolor="0.2", linewidth=0.5, zorder=1)
     axes.add_patch(box)
+    lines = [floor + n * (height - _GAP) / layers for n in range(1, layers)]
+    axes.hlines(lines, left + _GAP, left + width - _GAP, color="0.55", linewidth=0.3, zorder=2)
     behind = {"facecolor": color, "edgecolor": "none", "pad": 0.8}
     about: dict[str, Any] = {"ha": "center", "va": "center", "linespacing": 1.1, "zorder": 3}
     x, y = box.get_center()
-    axes.text(x, y, said, fontsize=_SIZE, bbox=behind, **about)
+    axes.text(x, y, said, fontsize=5.5, bbox=behind, **about)
 
 
 def _count(number: int) -> str:

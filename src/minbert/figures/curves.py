@@ -1,6 +1,6 @@
 """Curves over epochs: losses, scores, single runs, a paper's tables by epoch, cosines."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from minbert.base.errors import UserError
+from minbert.base.errors import UserError, did_you_mean
 from minbert.figures import style
-from minbert.figures.cosines import plot_cosines
-from minbert.figures.epoch_tables import plot_tables
 from minbert.figures.histories import (
     Curve,
     History,
@@ -22,31 +20,31 @@ from minbert.figures.histories import (
     dev_measures,
     last_stages,
     longest,
+    read_histories,
     read_history,
 )
-from minbert.figures.inputs import Drawn, Inputs, task_title
-from minbert.figures.panels import DEV, THIN, TRAIN, Line, Panel, draw, lines_note, smoothed_note
+from minbert.figures.inputs import Drawn, Inputs, OfSeeds, listed, missing_notes, task_title
+from minbert.figures.panels import DEV, TRAIN, Line, Panel, draw, lines_note, smoothed_note
 from minbert.figures.scored import (
     FLOOR,
     PaperScores,
     measure_of,
     paper_scores,
-    several_floors,
     title_of,
     unlearned_note,
 )
-from minbert.spec.figures import Curves
+from minbert.spec.figures import Curves, Table
 from minbert.spec.task import TASKS, overall_tasks
 
 
-def plot(options: Curves, inputs: Inputs) -> Drawn:
+def curves(options: Curves, inputs: Inputs) -> Drawn:
     """Draw what `options.show` says."""
     if options.show == "tables":
-        return plot_tables(options.tables, inputs)
+        return _tables(options, inputs)
     found, absent = last_stages(inputs)
     if not found:
         return style.nothing(), absent
-    views = {"loss": _loss, "scores": _scores, "runs": _runs, "cosines": plot_cosines}
+    views = {"loss": _loss, "scores": _scores, "runs": _runs, "cosines": _cosines}
     figure, notes = views[options.show](options, inputs, found)
     return figure, [*notes, *absent]
 
@@ -58,18 +56,13 @@ def draw_run(history: Path, title: str, rule: str, target: Path) -> None:
     """
     run = read_history(history)
     metrics = {name: task.metric for name, task in TASKS.items()} | {"overall": rule}
-    looks = {task: style.look(n) for n, task in enumerate(metrics)}
-    losses = [of for of in run.rows if (of.split, of.metric) == ("train", "loss")]
-    scores = [of for of in (Of("dev", *each) for each in metrics.items()) if of in run.rows]
-    smoothed = {"window": 0.5, "faint": False}
-    loss = [Line(curve_of([run], of), looks[of.task], smoothed) for of in losses]
-    score = [Line(curve_of([run], of), looks[of.task]) for of in scores]
-    shown = {of.task for of in (*losses, *scores)}
-    entries = [style.entry(task_title(task), look) for task, look in looks.items() if task in shown]
+    loss, score = [], []
+    for n, (task, metric) in enumerate(metrics.items()):
+        about = style.look(n), task_title(task)
+        loss.append(Line(curve_of([run], Of("train", task, "loss")), *about, window=0.5))
+        score.append(Line(curve_of([run], Of("dev", task, metric)), *about))
     with style.style():
-        figure = draw(
-            [[Panel("", loss, "train loss"), Panel("", score, "dev score", 1)]], entries, 2.2
-        )
+        figure = draw([Panel("", loss, "train loss"), Panel("", score, "dev score")], 2, 2.2)
         notes = ["Losses: running mean over half an epoch, with penalties and dropout."]
         style.finish(figure, notes, f"overall: {rule}", style.shorten(title, 80))
         figure.savefig(target, format="png", dpi=150, metadata={"Software": None})
@@ -77,20 +70,15 @@ def draw_run(history: Path, title: str, rule: str, target: Path) -> None:
 
 def _loss(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     """A line per variant on a logarithmic axis, and its mean over the last epoch."""
-    of = Of(options.split, options.task, options.metric)
-    for run in chain(*found.values()):
-        if of not in run.rows:
-            raise UserError(
-                f"{run.path}: no row of task '{of.task}', metric '{of.metric}', split '{of.split}';"
-                " the figure's options name what the history does not have"
-            )
+    of = Of("train", options.task, "loss")
     window = options.smooth * longest(chain(*found.values()))
-    drawn = {name: curve for name, runs in found.items() if (curve := curve_of(runs, of))}
-    lines = [Line(of, style.look(n), {"window": window}) for n, of in enumerate(drawn.values())]
-    ends = {name: by_epoch(of).values[:, -1].mean() for name, of in drawn.items()}
-    named = [f"{inputs.variants[name]} ({end:#.3g})" for name, end in ends.items()]
-    entries = [style.entry(label, line.look) for label, line in zip(named, lines, strict=True)]
-    figure = draw([[Panel("", lines, f"{options.ylabel} (log scale)")]], entries, 2.0)
+    lines = []
+    for n, (name, runs) in enumerate(found.items()):
+        if (curve := curve_of(runs, of)) is None:
+            raise UserError(f"{runs[0].path}: no training loss of task '{of.task}'")
+        label = f"{inputs.variants[name]} ({by_epoch(curve).values[:, -1].mean():#.3g})"
+        lines.append(Line(curve, style.look(n), label, window, faint=True))
+    figure = draw([Panel("", lines, f"{options.ylabel} (log scale)")], 1, 2.0)
     axes = figure.axes[0]
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -103,27 +91,21 @@ def _loss(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
 def _scores(_: Curves, inputs: Inputs, found: Runs) -> Drawn:
     """A line per variant, a panel per task and one for the overall score; train is thin."""
     measures = sorted(dev_measures(inputs, found), key=lambda of: of[0] == "overall")
-    looks = {name: style.look(n) for n, name in enumerate(found)}
-    entries = [style.entry(inputs.variants[name], look) for name, look in looks.items()]
-    trained = any(Of("train", *m) in run.rows for run in chain(*found.values()) for m in measures)
-    if trained:
-        entries.append(style.entry("on train", style.Look("0.4"), linewidth=0.6))
     paper = paper_scores(inputs)
-    panels = []
+    panels: list[Panel] = []
     for measure in measures:
         lines = []
-        for name, runs in found.items():
-            lines.append(Line(curve_of(runs, Of("dev", *measure)), looks[name]))
-            plain, thin = style.Look(looks[name].color), THIN | {"band": False}
-            lines.append(Line(curve_of(runs, Of("train", *measure)), plain, thin))
-        lowest = paper.floors(found, measure_of(*measure))
-        panels.append(Panel("", lines, title_of(measure[0]), 1, lowest))
-    rows = [panels[n : n + 2] for n in range(0, len(panels), 2)]
-    figure = draw(rows, entries, 1.75)
-    more = "; thin, without bands: on the training batches, during training" * trained
+        for n, (name, runs) in enumerate(found.items()):
+            look, label = style.look(n), inputs.variants[name]
+            lines.append(Line(curve_of(runs, Of("dev", *measure)), look, label))
+            lines.append(Line(curve_of(runs, Of("train", *measure)), look, thin=True))
+        floors = paper.floors(found, measure_of(*measure))
+        panels.append(Panel("", lines, title_of(measure[0]), floors))
+    figure = draw(panels, 2, 1.75)
+    figure.axes[0].plot([], [], **style.THIN, label="on train")
     return figure, [
-        f"Dev scores after each epoch{more}. {FLOOR}",
-        several_floors(panel.floors for panel in panels),
+        "Dev scores after each epoch; thin, without bands: on the training batches, during "
+        f"training. {FLOOR}",
         lines_note(map(len, found.values())),
         unlearned_note((of for of in paper.flat if of.variant in found), inputs.variants),
     ]
@@ -143,41 +125,36 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     specs = {name: inputs.facts["stages"][name][-1]["spec"] for name in found}
     runs = {name: _run(of, specs[name], paper) for name, of in found.items()}
 
-    def panels(name: str, scales: tuple[Any, Any]) -> list[Panel]:
+    def panels(name: str, scale: Any) -> list[Panel]:
         label = inputs.variants[name]
         if name not in runs:
             return [Panel(label, ()), Panel(label, ())]
-        run = runs[name]
-        shown = "overall score" if run.task == "overall" else title_of(run.task)
-        head = f"{label * bool(options.pairs)}\n{shown}"
-        at = paper.floors([name], measure_of(run.task, paper.rule))
+        task, loss, score = runs[name]
+        head = f"{label * bool(scale)}\n{'overall score' if task == 'overall' else title_of(task)}"
+        at = paper.floors([name], measure_of(task, paper.rule))
+        scales = (f"loss {scale}", f"score {scale}") if scale else (None, "score")
         return [
-            Panel(f"{label}\nloss", run.loss, scale=scales[0]),
-            Panel(head, run.score, first=1, floors=at, scale=scales[1]),
+            Panel(f"{label}\nloss", loss, scale=scales[0]),
+            Panel(head, score, floors=at, scale=scales[1]),
         ]
 
     if options.pairs:
-        made = [[panels(v, (f"loss {p}", f"score {p}")) for v in p] for p in options.pairs]
-        rows = [[*chain(*zip(*pair, strict=True))] for pair in made]
+        # The losses of both beside each other, then the scores.
+        made = [chain(*zip(*(panels(v, p) for v in p), strict=True)) for p in options.pairs]
     else:
-        each = [panels(name, (None, "score")) for name in runs]
-        rows = [[*chain(*each[n : n + 3])] for n in range(0, len(each), 3)]
-    below = sorted(
+        made = [chain(*(panels(name, None) for name in runs))]
+    below = [
         of
         for of in paper.flat
         if of.variant in runs and runs[of.variant].task in ("overall", of.measure)
-    )
-    whole = any(run.task == "overall" for run in runs.values())
-    trained = any(run.score[0].curve for run in runs.values())
-    return draw(rows, [style.entry("train", TRAIN), style.entry("dev", DEV)], 1.15), [
-        f"Overall: {paper.overall}." * whole,
+    ]
+    return draw([*chain(*made)], 4 if options.pairs else 6, 1.15), [
+        f"Overall: {paper.overall}." * any(run.task == "overall" for run in runs.values()),
         "Loss: per training step, all its tasks combined; on train a running mean over half an "
         "epoch, with penalties and dropout; on dev without either. The squared error of numbers "
         "counts an offset of all predictions, which r ignores: so the dev loss may be twice "
         "the train loss while the scores agree.",
-        "Scores on train: on the training batches, during training."
-        if trained
-        else "These runs recorded no scores on train.",
+        "Scores on train: on the training batches, during training.",
         FLOOR,
         lines_note(map(len, found.values())),
         unlearned_note(below, inputs.variants),
@@ -199,11 +176,155 @@ def _run(histories: Sequence[History], spec: Mapping[str, Any], paper: PaperScor
         losses = np.stack([w * of.values for w, of in zip(weights.values(), there, strict=True)])
         combined = losses.mean(axis=0) if spec["reduction"] == "mean" else losses.sum(axis=0)
         tested = Curve(there[0].epochs, combined)
+    scores = [curve_of(histories, Of(split, task, metric)) for split in ("train", "dev")]
     return Run(
         task,
-        [Line(trained, TRAIN, {"window": 0.5, "faint": False}), Line(tested, DEV)],
-        [
-            Line(curve_of(histories, Of(split, task, metric)), look)
-            for split, look in (("train", TRAIN), ("dev", DEV))
-        ],
+        [Line(trained, TRAIN, "train", 0.5), Line(tested, DEV, "dev")],
+        [Line(scores[0], TRAIN, "train"), Line(scores[1], DEV, "dev")],
     )
+
+
+_ROW = 4  # tables side by side
+_PRINTED = {of: style.Look("0.45", (0, (1, 1.2)), m) for of, m in (("train", "v"), ("dev", "o"))}
+
+
+def _tables(options: Curves, inputs: Inputs) -> Drawn:
+    """Two panels per table: losses of epochs, divided by the first epoch's, and scores below."""
+    tables = options.tables
+    files = {table.title: _files(inputs, table) for table in tables}
+    read = {title: read_histories(of_seeds) for title, of_seeds in files.items()}
+    paper = paper_scores(inputs)
+    panels: list[Panel | None] = [None] * (2 * _ROW * -(-len(tables) // _ROW))
+    shorter: dict[str, list[str]] = {}
+    for n, table in enumerate(tables):
+        runs, metric = read[table.title], TASKS[table.task].metric
+        losses = []
+        if curve := curve_of(runs, Of("train", table.task, "loss")):
+            epochs, means = by_epoch(curve)
+            losses.append(Line(Curve(epochs, means / means[:, :1]), TRAIN, "ours, train"))
+        losses.append(_published([loss / table.loss[0] for loss in table.loss], "train"))
+        scores = [
+            Line(curve_of(runs, Of(split, table.task, metric)), look, f"ours, {split}")
+            for split, look in (("train", TRAIN), ("dev", DEV))
+        ]
+        scores += [_published(table.train, "train"), _published(table.dev, "dev")]
+        at = 2 * n - n % _ROW
+        panels[at] = Panel(table.title, losses, "Training loss,\nrelative")
+        floors = paper.floors([table.variant], table.task)
+        panels[at + _ROW] = Panel("", scores, "Score", floors)
+        length = max(map(len, (table.loss, table.train, table.dev)))
+        if runs and (of := round(longest(runs))) < length:
+            shorter.setdefault(f"{of} of the paper's {length} epochs", []).append(table.title)
+    said = "; ".join(f"{length} ({listed(of)})" for length, of in shorter.items())
+    low = [table.title for table in tables if paper.flat_one([table.variant], table.task)]
+    tasks = [title_of(task) for task in TASKS if any(table.task == task for table in tables)]
+    counts = [len(runs) for runs in read.values() if runs]
+    # By table: a variant may have only some of its stages.
+    failed = {table.title for table in tables if table.variant in inputs.failed}
+    return draw(panels, _ROW, 1.2), [
+        "Training loss: the mean of each epoch divided by the first epoch's, as the paper does "
+        "not say how it scales its losses; ours is with dropout.",
+        f"Scores: {', '.join(tasks)}. {FLOOR}",
+        f"Ours ran for {said}." * bool(said),
+        f"Ours is not above the floor at the 5 % level: {listed(low)}." * bool(low),
+        lines_note(counts) * bool(counts),
+        *missing_notes({title: title for title in files}, files, failed),
+    ]
+
+
+def _published(values: Sequence[float], split: str) -> Line:
+    """Return the line of what a paper printed for each epoch, if it did."""
+    curve = Curve(np.arange(1.0, len(values) + 1), np.array([values])) if values else None
+    return Line(curve, _PRINTED[split], f"published, {split}")
+
+
+def _files(inputs: Inputs, table: Table) -> OfSeeds:
+    """Return the histories of a table's stage; a stage or task that there is not is an error."""
+    stages = inputs.histories.get(table.variant, {})
+    for what, name, known in (("stage", table.stage, stages), ("task", table.task, TASKS)):
+        if name not in known:
+            raise UserError(
+                f"figure 'curves', table '{table.title}': variant '{table.variant}' has no {what} "
+                f"'{name}', only {', '.join(known)}.{did_you_mean(name, known)}"
+            )
+    return stages[table.stage]
+
+
+PAIR, BEFORE, AFTER = "gradient_cosine", "sum_cosine", "update_cosine"  # metrics
+
+
+def _cosines(options: Curves, inputs: Inputs, read: Runs) -> Drawn:
+    """Cosines (Yu et al., 2020, section 2), a line per variant; rows without values are left out.
+
+    First row: between two tasks' gradients of the shared parameters, before surgery. Second:
+    between a task's gradient and the step's, before surgery (the plain sum) and after. Third: as
+    the first, by group of layers.
+    """
+    found = {name: runs for name, runs in read.items() if _recorded(runs, PAIR)}
+    without = [inputs.variants[name] for name in read if name not in found]
+    lacking = [f"No gradient surgery, so no cosines: {', '.join(without)}."] if without else []
+    if not found:
+        return style.nothing("no cosines"), lacking
+    every = [*chain(*found.values())]
+    window = options.smooth * longest(every)
+    metrics = dict.fromkeys(of.metric for run in every for of in run.rows)
+    # In the order of the histories, which is that of the encoder.
+    groups = [metric for metric in metrics if metric.startswith(f"{PAIR}/")]
+    names = [metric.partition("/")[2] for metric in groups]
+    short = {"embeddings": "E", "pooler": "P"}  # 24 layers have to fit side by side
+    ticks = [short.get(name, name.rpartition("_")[2]) for name in names]
+
+    def lines(task: str, metric: str, faint: bool = False, thin: bool = False) -> list[Line]:
+        of = Of("train", task, metric)
+        return [
+            Line(curve_of(runs, of), style.look(n), inputs.variants[name], window, faint, thin)
+            for n, (name, runs) in enumerate(found.items())
+        ]
+
+    def by_layer(pair: str, runs: Sequence[History]) -> Curve | None:
+        curves = [curve_of(runs, Of("train", pair, group)) for group in groups]
+        there = {n: of.values.mean(axis=1) for n, of in enumerate(curves) if of}
+        return Curve(np.array([*there], float), np.array([*there.values()]).T) if there else None
+
+    of_pairs = {p: " and ".join(map(task_title, p.split("-"))) for p in _recorded(every, PAIR)}
+    pairs = [
+        Panel(said, lines(pair, PAIR, faint=True), "Cosine", scale="pairs", zero=True)
+        for pair, said in of_pairs.items()
+    ]
+    steps = [
+        Panel(
+            f"{task_title(task)} and the step",
+            [*lines(task, AFTER), *lines(task, BEFORE, thin=True)],
+            *("Cosine", (), "steps", True),
+        )
+        for task in _recorded(every, AFTER)
+    ]
+    layers = [
+        Panel(
+            said,
+            [Line(by_layer(pair, of), style.look(n)) for n, of in enumerate(found.values())],
+            *("Cosine by layer", (), "layers", True, ticks),
+        )
+        for pair, said in of_pairs.items()
+        if groups
+    ]
+    rows = [row for row in (pairs, steps, layers) if row]
+    across = max(map(len, rows))
+    figure = draw([p for row in rows for p in (*row, *[None] * (across - len(row)))], across, 1.6)
+    if steps:
+        figure.axes[0].plot([], [], **style.THIN, label="second row: before surgery")
+    about_steps = (
+        " Second row: between a task's gradient and the actual step, after surgery; thin: and the "
+        "plain sum, before surgery."
+    )
+    return figure, [
+        "Cosines between gradients of the shared parameters." + about_steps * bool(steps),
+        smoothed_note(pairs[0].lines, window, "faint in the first row: as logged"),
+        "Last row: mean over all of training, before surgery, by layer." * bool(groups),
+        *lacking,
+    ]
+
+
+def _recorded(runs: Iterable[History], metric: str) -> list[str]:
+    """Return the tasks, or pairs of tasks, that the runs have rows of `metric` for."""
+    return list(dict.fromkeys(of.task for run in runs for of in run.rows if of.metric == metric))

@@ -21,7 +21,6 @@ from minbert.figures.inputs import (
 from minbert.spec.figures import FusionAttention
 
 _METRIC = re.compile(r"fusion_attention/(\d+)/(attention|feed_forward)/(\d+)")
-_WORDS = {"attention": "attention", "feed_forward": "feed-forward"}
 
 
 class Target(NamedTuple):
@@ -34,7 +33,7 @@ class Target(NamedTuple):
     adapters: list[str]
 
 
-def plot(_: FusionAttention, inputs: Inputs) -> Drawn:
+def fusion_attention(_: FusionAttention, inputs: Inputs) -> Drawn:
     """Draw a panel for each fusion of the variants: its mean attention over adapters.
 
     A row is a sublayer, with the first layer at the bottom; a column is an adapter. A row adds up
@@ -54,18 +53,16 @@ def plot(_: FusionAttention, inputs: Inputs) -> Drawn:
     if not found:
         return style.nothing("no attention yet"), notes
     rows = max(len(weights) for _, weights in found)
-    figure, panels = style.panels(len(found), 1.1 + 0.15 * rows, most=4)
+    figure, panels = style.panels(len(found), 1.1 + 0.15 * rows, 4)
     for axes, (target, weights) in zip(panels, found, strict=True):
         values = np.stack(list(weights.values()))
         words = [[f"{value:.2f}" for value in row] for row in values]
-        sublayers = [f"{layer} {_WORDS[place]}" for layer, place in weights]
+        sublayers = [f"{layer} {place.replace('_', '-')}" for layer, place in weights]
         names = [style.shorten(name, 12) for name in target.adapters]
         style.heat_map(axes, values, words, sublayers, names, (0, 1), size=5.5)
         axes.tick_params(axis="y", labelsize=5.5)
-        axes.tick_params(axis="x", labelsize=6.5, rotation=90)
-        # On the right: the row labels leave a title more room to the left of the axes.
-        title = f"target:\n{style.shorten(target.title, 22)}"
-        axes.set_title(title, fontsize=7.5, loc="right")
+        axes.tick_params(axis="x", rotation=90)
+        axes.set_title(f"target:\n{style.shorten(target.title, 22)}", loc="right")
         axes.set(xlabel="adapter", ylabel="layer" if axes is panels[0] else "")
     over = mean_of(len(present(target.files)) for target, _ in found)
     even = " or ".join(sorted({f"{1 / len(target.adapters):.2f}" for target, _ in found}))

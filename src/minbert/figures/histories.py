@@ -101,11 +101,6 @@ def by_epoch(curve: Curve) -> Curve:
     return Curve(epochs, np.stack(means, axis=1))
 
 
-def is_smoothed(curve: Curve, window: float) -> bool:
-    """Return whether the window holds more than the point itself somewhere."""
-    return len(curve.epochs) > 2 and bool(window / 2 >= np.diff(curve.epochs).min())
-
-
 def running_mean(epochs: Values, values: Values, window: float) -> Values:
     """Return each row of `values` [rows, points] averaged over `window` epochs around each point.
 
@@ -114,6 +109,6 @@ def running_mean(epochs: Values, values: Values, window: float) -> Values:
     slack = 1e-9 * max(1.0, float(epochs[-1]))  # include points on the edge, rounded or not
     first = np.searchsorted(epochs, epochs - window / 2 - slack)
     last = np.searchsorted(epochs, epochs + window / 2 + slack)
-    total = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
+    total = np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0)))
     averaged = (total[:, last] - total[:, first]) / (last - first)
     return np.where(last - first == 1, values, averaged)

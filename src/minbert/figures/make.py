@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 from minbert.base.environment import commit
@@ -10,7 +9,6 @@ from minbert.figures import style
 from minbert.figures.inputs import Inputs
 from minbert.spec.figures import FIGURE_KINDS
 from minbert.spec.parts import load_part
-from minbert.spec.task import TASKS
 from minbert.spec.yaml import validated
 from minbert.store.job import Job
 
@@ -30,8 +28,7 @@ def draw(job: Job, stem: Path, *, bare: bool = False, **more: Any) -> None:
     of_paper = f"{spec['paper']}: " if "variants" in drawn else ""
     about = {"title": of_paper + drawn["title"], "caption": drawn["caption"]}
     about["stamp"] = f"commit {commit()}  {made_from}  {seeds}"
-    options = {**drawn["options"], "bare": bare or drawn["options"]["bare"]}
-    draw_kind(spec["kind"], options, inputs_of(job), stem, **about, **more)
+    draw_kind(spec["kind"], drawn["options"], inputs_of(job), stem, bare=bare, **about, **more)
 
 
 def inputs_of(job: Job) -> Inputs:
@@ -58,24 +55,24 @@ def draw_kind(
     stamp: str = "",
     formats: Sequence[str] = ("png", "pdf"),
     size: tuple[float, float] | None = None,
+    bare: bool = False,
 ) -> None:
     """Save the figure that `kind` makes of `options` and `inputs` as `STEM.FORMAT`.
 
-    `stamp` says what it was made from; `size` is its width and height in inches (default: what it
-    shows decides). Raises `UserError` for a wrong option or file.
+    `stamp` says what it was made from; a `bare` figure has neither title nor stamp. `size` is its
+    width and height in inches (default: what it shows decides). Raises `UserError` for a wrong
+    option or file.
     """
     given = validated(FIGURE_KINDS[kind], options, f"figure '{kind}'")
-    written = (title, stamp, options, inputs.variants, inputs.facts, TASKS.own)
-    with style.style(size and size[0], repr(written)):
+    with style.style():
         figure, notes = load_part("figure", kind)(given, inputs)
-        above = ("", "") if given.bare else (stamp, title)
-        style.finish(figure, notes, *above, size)
+        style.finish(figure, notes, *("", "") if bare else (stamp, title), size)
         style.save(figure, stem, title, caption, formats)
 
 
 def draw_fault(fault: str, stem: Path) -> None:
     """Save a picture that says why a figure was not drawn as `STEM.png` and `STEM.pdf`."""
-    with style.style(text=fault):
-        figure = style.new_figure(height=2.2)
-        figure.text(0.02, 0.9, "\n".join(wrap(fault, 60)), va="top")
+    with style.style():
+        figure = style.nothing("not drawn")
+        style.finish(figure, [fault])
         style.save(figure, stem, "Not drawn", fault)

@@ -19,15 +19,13 @@ from minbert.spec.task import TASKS
 
 _OVERALL = "Overall: a plain or normalised mean, by each paper's own rule."
 _PANELS = (*OVERALL_TASKS, "other", "overall")
-_CROSS = style.Look("0.2", "none", "x")
 _SINGLE = "95 % interval for a single run, as in the papers (Student t)"
 
 
 class Point(NamedTuple):
     """One score twice: of a task, or `overall`.
 
-    Markers are hollow, so that those that lie on others hide none; `test` points are filled. Those
-    that are not above their floor have a cross on the marker.
+    Markers are hollow, so that those that lie on others hide none; `test` points are filled.
     """
 
     paper: str
@@ -37,17 +35,12 @@ class Point(NamedTuple):
     test: bool = False
 
     @property
-    def crossed(self) -> bool:
-        """Whether it is of a row that has not learnt."""
-        return False in (self.x.learned, self.y.learned)
-
-    @property
     def panel(self) -> str:
         """The panel that it is in."""
         return self.measure if self.measure in _PANELS else "other"
 
 
-def plot(options: PublishedReproduced, inputs: Inputs) -> Drawn:
+def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn:
     """Draw each published number, or dev score, against our score on the paper's split, or test."""
     points: list[Point] = []
     without: Counter[str] = Counter()
@@ -66,12 +59,14 @@ def plot(options: PublishedReproduced, inputs: Inputs) -> Drawn:
             why = "on test, without labels" if unlabelled else "without our score"
             without[why] += not made
     ours = [point.y for point in points]
-    crossed = [scored.CROSSED] * any(point.crossed for point in points)
     if not options.of_published:
         if not points:
             return style.nothing("no test labels"), ["No variant was scored on labelled test data."]
-        about = [f"Each variant that was scored on test. {_OVERALL}", *crossed]
-        return scatter(points, list(rules), "dev", "test"), [*about, scored.seeds_note(ours)]
+        return scatter(points, list(rules), "dev", "test"), [
+            f"Each variant that was scored on test. {_OVERALL}",
+            scored.crossed_note(ours),
+            scored.seeds_note(ours),
+        ]
     absent = [f"{n} row{'s' * (n != 1)} {why}" for why, n in without.items() if n]
     notes = [f"Not shown: {'; '.join(absent)}."] if absent else []
     if not points:
@@ -79,7 +74,7 @@ def plot(options: PublishedReproduced, inputs: Inputs) -> Drawn:
     bars = f"; bars: {_SINGLE}. {scored.CUT}" if any(one.n > 1 for one in ours) else ""
     return scatter(points, list(rules), "published", "ours"), [
         f"{len(points)} numbers of the papers' tables. {_OVERALL}",
-        *crossed,
+        scored.crossed_note(ours),
         f"Ours: {mean_of(one.n for one in ours)}{bars or ', so no intervals.'}",
         *notes,
     ]
@@ -123,44 +118,26 @@ def _published(row: Mapping[str, Any], rule: str, means: Mapping[Of, Interval]) 
 
 def scatter(points: Sequence[Point], papers: Sequence[str], x: str, y: str) -> Figure:
     """Return a figure of `points` with axes titled `x` and `y`; `papers` set the markers."""
-    looks = {paper: style.look(number) for number, paper in enumerate(papers)}
-    there = {point.paper for point in points}
-    entries = [
-        style.entry(paper, look, linestyle="none", mfc="none")
-        for paper, look in looks.items()
-        if paper in there
-    ]
-    grey = style.Look("0.4", "none", "o")
-    if len({point.test for point in points}) > 1:
-        entries.append(style.entry("scored on dev", grey, mfc="none"))
-        entries.append(style.entry("scored on test", grey))
-    if any(point.crossed for point in points):
-        entries.append(style.entry(scored.CROSS, _CROSS))
-    entries.append(style.entry("equal scores", style.Look("0.6"), linewidth=0.8))
     shown = [panel for panel in _PANELS if any(point.panel == panel for point in points)]
-    figure, panels = style.panels(len(shown), 2.5, 3, entries)
+    figure, panels = style.panels(len(shown), 2.5)
+    splits = len({point.test for point in points})
     for axes, panel in zip(panels, shown, strict=True):
         of = [point for point in points if point.panel == panel]
-        _draw(axes, of, looks)
-        measures = {point.measure for point in of}
-        tasks = ", ".join(TASKS[name].title for name in TASKS if name in measures)
-        title = scored.title_of(panel) + (f": {tasks}" if panel == "other" else "")
-        axes.set_title(f"{style.shorten(title, 38)}\nn = {len(of)}", fontsize=7.5)
-        axes.set(xlabel=x, ylabel=y)
+        limits = style.ends([one for point in of for one in (point.x, point.y)])
+        axes.plot(limits, limits, **style.ZERO, label="equal scores")
+        axes.set(xlim=limits, ylim=limits, xlabel=x, ylabel=y)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+        for point in of:
+            _draw(axes, point, style.look(papers.index(point.paper)), splits > 1)
+        tasks = [TASKS[name].title for name in TASKS if any(name == p.measure for p in of)]
+        title = scored.title_of(panel) + f": {', '.join(tasks)}" * (panel == "other")
+        axes.set_title(f"{style.shorten(title, 38)}\nn = {len(of)}")
     return figure
 
 
-def _draw(axes: Axes, points: Sequence[Point], looks: Mapping[str, style.Look]) -> None:
-    limits = scored.ends([one for point in points for one in (point.x, point.y)])
-    axes.plot(limits, limits, color="0.6", linewidth=0.8, zorder=1)
-    axes.set(xlim=limits, ylim=limits, box_aspect=1)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-    for point in points:
-        at = ([point.x.mean], [point.y.mean])
-        about: dict[str, Any] = {"markersize": 4, "markeredgewidth": 0.8, "elinewidth": 0.7}
-        about |= {"xerr": scored.bars([point.x]), "yerr": scored.bars([point.y])}
-        about |= {} if point.test else {"markerfacecolor": "none"}
-        style.points(axes, *at, looks[point.paper], **about)
-        if point.crossed:
-            axes.plot(*at, **_CROSS._asdict(), markersize=7, markeredgewidth=0.6, zorder=4)
+def _draw(axes: Axes, point: Point, look: style.Look, splits: bool) -> None:
+    label = point.paper + f", on {'test' if point.test else 'dev'}" * splits
+    about: dict[str, Any] = {"markersize": 4, "markeredgewidth": 0.8, "elinewidth": 0.7}
+    about |= {} if point.test else {"markerfacecolor": "none"}
+    style.points(axes, [(point.x.mean, point.y)], look, label, xerr=style.bars([point.x]), **about)

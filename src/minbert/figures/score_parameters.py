@@ -2,27 +2,20 @@
 
 from collections.abc import Mapping
 from itertools import chain, product
+from typing import Any
 
 from matplotlib.ticker import MaxNLocator
 
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs
-from minbert.figures.scored import (
-    CROSS,
-    bars,
-    crossed_note,
-    ends,
-    paper_scores,
-    seeds_note,
-    title_of,
-)
+from minbert.figures.scored import crossed_note, paper_scores, seeds_note, title_of
 from minbert.spec.figures import ScoreParameters
 
 _OTHER = style.Look("0.6", "none", "o")
 
 
-def plot(options: ScoreParameters, inputs: Inputs) -> Drawn:
+def score_parameters(options: ScoreParameters, inputs: Inputs) -> Drawn:
     """Draw all variants of one paper: overall score and each task on a split, against parameters.
 
     Variants on the front of any panel have a look of their own, the others are grey.
@@ -41,34 +34,28 @@ def plot(options: ScoreParameters, inputs: Inputs) -> Drawn:
         front(sizes, {name: one.mean for name, one in of.items()}) for of in by_measure.values()
     ]
     named = [name for name in labels if any(name in of for of in fronts)]
-    looks = {name: style.look(number) for number, name in enumerate(named)}
-    entries = [style.entry(labels[n], of, linestyle="none") for n, of in looks.items()]
-    if len(named) < len(set().union(*by_measure.values())):
-        entries.append(style.entry("other variants", _OTHER))
-    if crossed := crossed_note(chain(*(of.values() for of in by_measure.values()))):
-        entries.append(style.entry(CROSS, style.cross(_OTHER)))
-    entries.append(style.entry("front", style.Look("0.4")))
-    figure, panels = style.panels(len(by_measure), 1.75, 2, entries)
+    figure, panels = style.panels(len(by_measure), 1.75, 2)
     for (measure, of_variants), best, axes in zip(by_measure.items(), fronts, panels, strict=True):
-        for name, one in of_variants.items():
-            about = {"markersize": 4, "elinewidth": 0.8} if name in looks else {}
-            look = looks.get(name, _OTHER)
-            if one.learned is False:
-                look = style.cross(look)
-            about = about or {"markersize": 2.5, "elinewidth": 0.4, "zorder": 2}
-            style.points(axes, [sizes[name]], [one.mean], look, yerr=bars([one]), **about)
+        for number, name in enumerate(named):
+            shown = [(sizes[name], of_variants[name])] if name in of_variants else []
+            style.points(axes, shown, style.look(number), labels[name], markersize=4)
+        others = [(sizes[n], one) for n, one in of_variants.items() if n not in named]
+        about: dict[str, Any] = {"markersize": 2.5, "elinewidth": 0.4, "zorder": 2}
+        style.points(axes, others, _OTHER, "other variants", **about)
         ys = [of_variants[name].mean for name in best]
-        axes.step([sizes[name] for name in best], ys, where="post", color="0.4", linewidth=0.9)
+        xs = [sizes[name] for name in best]
+        axes.step(xs, ys, where="post", color="0.4", linewidth=0.9, label="front")
         axes.margins(0.08)
-        axes.set_ylim(*ends(list(of_variants.values())))
+        axes.set_ylim(style.ends(list(of_variants.values())))
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(MaxNLocator(nbins=5))
         axes.set(xlabel="Parameters (millions)", ylabel=title_of(measure))
+    every = list(chain(*(of.values() for of in by_measure.values())))
     return figure, [
         f"Scores on {split}; overall: {paper.overall}. "
         "Front: no other variant with as many or fewer parameters has a mean as high.",
-        crossed,
-        seeds_note(chain(*(of.values() for of in by_measure.values()))),
+        crossed_note(every),
+        seeds_note(every),
         *paper.absent,
         *notes,
     ]

@@ -1,4 +1,4 @@
-"""Scores by variant, split and measure, as figures show them: intervals, floors, and notes."""
+"""Scores by variant, split and measure, as figures show them: means, floors, and notes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,9 +14,9 @@ from minbert.figures.inputs import Inputs, absent_notes, listed, mean_of
 from minbert.spec.task import TASKS
 
 FLOOR = f"Floor: {GUESS}."
-CROSS = "not above its floor"
 NOT_ABOVE = f"not above the floor, {GUESS}, at the 5 % level"
 CROSSED = f"\u00d7: {NOT_ABOVE}."
+CUT = "Longer bars are cut at the edges of a panel."
 
 
 def title_of(measure: str) -> str:
@@ -26,22 +26,9 @@ def title_of(measure: str) -> str:
     return "Other tasks" if measure == "other" else "Overall score"
 
 
-def two_lines(measure: str) -> str:
-    """Return the axis title of a measure on two lines."""
-    if measure not in TASKS:
-        return title_of(measure).replace(" ", "\n", 1)
-    return title_of(measure).replace(f"{TASKS[measure].title} ", f"{TASKS[measure].title}\n", 1)
-
-
 def read_scores(path: Path, paper: str) -> Scores:
     """Return the scores of `paper`; none if there is no such file (its runs failed)."""
     return reading.read_scores(path, paper) if path.is_file() else {}
-
-
-def several_floors(of_panels: Iterable[Sequence[float]]) -> str:
-    """Return the note on panels with several floors, if there are any."""
-    several = any(len(found) > 1 for found in of_panels)
-    return "Several floors: the variants are scored on different examples." * several
 
 
 def measure_of(task: str, metric: str) -> str:
@@ -55,7 +42,7 @@ def unlearned_note(found: Iterable[Of], labels: Mapping[str, str]) -> str:
     for of in found:
         if of.variant in labels and of.measure in TASKS:
             tasks.setdefault(labels[of.variant], []).append(TASKS[of.measure].title)
-    said = [f"{label} ({', '.join(sorted(of))})" for label, of in sorted(tasks.items())]
+    said = [f"{label} ({', '.join(of)})" for label, of in tasks.items()]
     return f"Not above the floor at the 5 % level: {listed(said)}." if said else ""
 
 
@@ -94,8 +81,7 @@ class PaperScores:
 
     def flat_one(self, variants: Iterable[str], measure: str) -> bool:
         """Whether one of the variants has not learnt."""
-        found = (self.get(name, measure) for name in variants)
-        return any(one is not None and one.learned is False for one in found)
+        return any(Of(name, self.split, measure) in self.flat for name in variants)
 
     def floors(self, variants: Iterable[str], measure: str) -> list[float]:
         """Return the floors of `measure` that the variants have, each once.
@@ -128,44 +114,16 @@ def paper_scores(inputs: Inputs, split: str = "dev") -> PaperScores:
     return PaperScores(rule, inputs.overall_tasks(paper), split, scores, shown, absent)
 
 
-def crossed_note(shown: Iterable[Interval | None]) -> str:
+def crossed_note(shown: Iterable[Interval]) -> str:
     """Return the note on crosses, if there are any."""
-    return CROSSED * any(one is not None and one.learned is False for one in shown)
+    return CROSSED * any(one.learned is False for one in shown)
 
 
-def seeds_note(shown: Iterable[Interval], more: str = "", cut: bool = True) -> str:
-    """Return the note on how many seeds are shown, and what their interval is; then `more`.
-
-    `cut`: some bars may be cut (`ends`).
-    """
+def seeds_note(shown: Iterable[Interval], more: str = "") -> str:
+    """Return the note on how many seeds are shown, and what their interval is; then `more`."""
     found = list(shown)
     over = ["over seeds (Student t)"] if any(one.n > 1 for one in found) else []
     if any(one.n == 1 and one.low is not None for one in found):
         over.append("with one seed, over examples" if over else "over examples, not over seeds")
-    bars = f"; bars: 95 % interval {'; '.join(over)}" if over else ", so no interval over seeds"
-    return f"Points: {mean_of(one.n for one in found)}{bars}.{more}{f' {CUT}' * cut}"
-
-
-_BEYOND, _LEAST = 0.25, 0.1  # how far bars widen an axis on each side: of the points' span, least
-CUT = "Longer bars are cut at the edges of a panel."
-
-
-def ends(shown: Sequence[Interval]) -> tuple[float, float]:
-    """Return the ends of an axis: all points, and the bars as far as that leaves them readable.
-
-    Over two seeds an interval may be ten times as long as all points are apart.
-    """
-    means = [one.mean for one in shown]
-    beyond = max(_LEAST, _BEYOND * (max(means) - min(means)))
-    reached = [value for one in shown for value in one[:3] if value is not None]
-    low = max(min(reached), min(means) - beyond)
-    high = min(max(reached), max(means) + beyond)
-    room = 0.06 * (high - low) or 0.05
-    return low - room, high + room
-
-
-def bars(intervals: Iterable[Interval]) -> list[list[float]]:
-    """Return how far each interval reaches below and above its mean; 0 without an interval."""
-    found = list(intervals)
-    below = [0.0 if one.low is None else one.mean - one.low for one in found]
-    return [below, [0.0 if one.high is None else one.high - one.mean for one in found]]
+    bars = f"; bars: 95 % interval {'; '.join(over)}. {CUT}" if over else ", so no intervals."
+    return f"Points: {mean_of(one.n for one in found)}{bars}{more}"

@@ -8,17 +8,7 @@ from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs
-from minbert.figures.scored import (
-    CROSS,
-    FLOOR,
-    bars,
-    crossed_note,
-    ends,
-    paper_scores,
-    seeds_note,
-    several_floors,
-    title_of,
-)
+from minbert.figures.scored import FLOOR, crossed_note, paper_scores, seeds_note, title_of
 from minbert.spec.figures import Sweep
 
 _ASIDE = 0.012  # of the axis: how far the points of two lines at one value stand apart
@@ -26,21 +16,15 @@ _HOLLOW: dict[str, Any] = {"s": 7, "linewidth": 0.7, "facecolor": "white", "zord
 _WIDE = 20  # values this many times apart need a log axis
 
 
-def plot(options: Sweep, inputs: Inputs) -> Drawn:
+def sweep(options: Sweep, inputs: Inputs) -> Drawn:
     """Draw overall score and each task on a split, against a setting."""
     paper = paper_scores(inputs, options.split)
-    shown = {name for of in options.lines.values() for name in of}
-    found = {of: one for of, one in paper.means.items() if of.variant in shown}
+    named = {name for of in options.lines.values() for name in of}
+    found = {of: one for of, one in paper.means.items() if of.variant in named}
     if not found:
         return style.nothing(), paper.absent
     measures = [m for m in paper.measures if any(of.measure == m for of in found)]
-    looks = {label: style.look(number) for number, label in enumerate(options.lines)}
-    entries = [style.entry(label, look) for label, look in looks.items()]
-    if any(one.learned is False for one in found.values()):
-        entries.append(style.entry(CROSS, style.cross(style.Look("0.4", "none", "o"))))
-    lowest = {measure: paper.floors(shown, measure) for measure in measures}
-    entries += style.floor_entry(any(lowest.values()))
-    figure, panels = style.panels(len(measures), 1.75, 2, entries)
+    figure, panels = style.panels(len(measures), 1.75, 2)
     ticks = sorted({x for of in options.lines.values() for x in of.values()})
     first, last = ticks[0], ticks[-1]
     log = first > 0 and last / first > _WIDE
@@ -48,40 +32,39 @@ def plot(options: Sweep, inputs: Inputs) -> Drawn:
     def beside(x: float, shift: float) -> float:
         return x * (last / first) ** shift if log else x + shift * ((last - first) or 1.0)
 
-    single = {of: [one.value for one in paper.scores[of].values()] for of in found}
     for measure, axes in zip(measures, panels, strict=True):
+        singles: list[float] = []
         for number, (label, values) in enumerate(options.lines.items()):
             shift = _ASIDE * (number - (len(options.lines) - 1) / 2)
-            at = {
-                of: beside(x, shift)
-                for name, x in sorted(values.items(), key=lambda item: item[1])
-                if (of := Of(name, options.split, measure)) in found
-            }
-            look, means = looks[label], [found[of].mean for of in at]
-            axes.plot(list(at.values()), means, **look._replace(marker="")._asdict())
-            for of, x in at.items():
-                point = style.cross(look) if found[of].learned is False else look
-                style.points(axes, [x], [found[of].mean], point, yerr=bars([found[of]]))
-                if len(single[of]) > 1:
-                    aside = [beside(values[of.variant], shift - _ASIDE / 2)] * len(single[of])
-                    axes.scatter(aside, single[of], marker=look.marker, color=look.color, **_HOLLOW)
+            at = [(x, Of(name, options.split, measure)) for name, x in values.items()]
+            at = sorted((x, of) for x, of in at if of in found)
+            shown = [(beside(x, shift), found[of]) for x, of in at]
+            look = style.look(number)
+            means = [one.mean for _, one in shown]
+            axes.plot([x for x, _ in shown], means, color=look.color, linestyle=look.linestyle)
+            style.points(axes, shown, look, label)
+            for x, of in at:
+                seeds = [one.value for one in paper.scores[of].values()]
+                singles += seeds
+                if len(seeds) > 1:
+                    aside = [beside(x, shift - _ASIDE / 2)] * len(seeds)
+                    axes.scatter(aside, seeds, marker=look.marker, color=look.color, **_HOLLOW)
         axes.set(xlabel=options.x, ylabel=title_of(measure))
         if log:
             axes.set_xscale("log")
             axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
-        for floor in lowest[measure]:
+        floors = paper.floors(named, measure)
+        for floor in floors:
             axes.axhline(floor, **style.FLOOR)
-        of_panel = [of for of in found if of.measure == measure]
-        reached = [*lowest[measure], *(value for of in of_panel for value in single[of])]
-        axes.set_ylim(*ends([*(found[of] for of in of_panel), *map(Interval, reached)]))
-    known = FLOOR + " \u00d7: not above it at the 5 % level." * bool(crossed_note(found.values()))
-    hollow = " Small and hollow: each seed." * any(len(of) > 1 for of in single.values())
+        of_panel: list[Interval] = [one for of, one in found.items() if of.measure == measure]
+        axes.set_ylim(style.ends(of_panel, [*singles, *floors]))
+    several = any(one.n > 1 for one in found.values())
     return figure, [
         f"Scores on {options.split}; overall: {paper.overall}."
         + " Points at the same value are drawn side by side." * (len(options.lines) > 1),
-        known * any(lowest.values()),
-        several_floors(lowest.values()),
-        seeds_note(found.values(), hollow),
+        FLOOR,
+        crossed_note(found.values()),
+        seeds_note(found.values(), " Small and hollow: each seed." * several),
         *paper.absent,
     ]

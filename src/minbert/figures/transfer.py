@@ -16,20 +16,17 @@ from minbert.spec.task import TASKS
 
 
 class Cell(NamedTuple):
-    """A difference from the score of the model trained on that task alone, and the text.
+    """The text of a cell, and what sets its colour: the difference from the score of the model
+    trained on that task alone; 0 if its 95 % interval includes 0."""
 
-    `certain`: its 95 % interval is on one side of 0.
-    """
-
-    difference: float
     words: str
-    certain: bool = False
+    shade: float = 0.0
 
 
 Cells = dict[tuple[str, str], Cell | None]  # by first and second task
 
 
-def plot(_: Transfer, inputs: Inputs) -> Drawn:
+def transfer(_: Transfer, inputs: Inputs) -> Drawn:
     """Draw the variants that start from a model of one task and train another, on dev.
 
     The models that they start from are among the variants, too. A cell has the score, its
@@ -38,7 +35,7 @@ def plot(_: Transfer, inputs: Inputs) -> Drawn:
     equally dark ones are equally large.
     """
     stages = inputs.facts["stages"]
-    found = {n: transfer(n, stages[n]) for n in inputs.variants if stages[n][-1]["start"]}
+    found = {n: _moved(n, stages[n]) for n in inputs.variants if stages[n][-1]["start"]}
     paper = paper_scores(inputs)
     if not found:
         return style.nothing("no variant starts from the model of another"), paper.absent
@@ -50,25 +47,24 @@ def plot(_: Transfer, inputs: Inputs) -> Drawn:
     left: Cells = {}
     same: Cells = {}
     for name, (first, second, alone) in found.items():
-        other = next(n for n, pair in found.items() if pair[:2] == (first, second))
-        if other != name:
+        if (first, second) in after:
             raise UserError(
-                f"figure 'transfer': variants '{other}' and '{name}' both go from {first} to "
-                f"{second}, and a cell has room for one; leave one out"
+                f"figure 'transfer': variant '{name}' is not the only one that goes from {first} "
+                f"to {second}, and a cell has room for one; leave one out"
             )
         for task, cells in ((second, after), (first, left)):
             said = gains.printed(published, name, alone, task)
             change = gains.gain(systems, name, alone, task)
             score = paper.get(name, task)
-            crossed = paper.flat_one((name, alone), task)
-            cells[first, second] = change and score and _cell(score, change, said, crossed)
+            mark = "\u00d7" * paper.flat_one((name, alone), task)
+            cells[first, second] = change and score and _cell(mark, score, change, said)
         if score := paper.get(alone, second):
             mark = "\u00d7" * (score.learned is False)
-            same[second, second] = Cell(0.0, f"{mark}{score.mean:.3f}\nalone")
-    every = [cell for cell in (*after.values(), *left.values()) if cell]
-    furthest = max((abs(cell.difference) for cell in every if cell.certain), default=1.0)
+            same[second, second] = Cell(f"{mark}{score.mean:.3f}\nalone")
     rows, columns = ([t for t in TASKS if any(t == of[n] for of in after)] for n in (0, 1))
-    figure, (panels,) = style.grid(1, 2, 0.6 + 0.52 * len(rows))
+    every = [cell for cell in (*after.values(), *left.values()) if cell]
+    furthest = max((abs(cell.shade) for cell in every), default=0.0) or 1.0
+    figure, panels = style.panels(2, 0.6 + 0.52 * len(rows))
     _matrix(panels[0], after | same, rows, columns, furthest)
     panels[0].set(title="Transfer: score on the second task", ylabel="first task")
     _matrix(panels[1], left, rows, columns, furthest)
@@ -90,7 +86,7 @@ def plot(_: Transfer, inputs: Inputs) -> Drawn:
     ]
 
 
-def transfer(variant: str, stages: Sequence[Mapping[str, Any]]) -> tuple[str, str, str]:
+def _moved(variant: str, stages: Sequence[Mapping[str, Any]]) -> tuple[str, str, str]:
     """Return a variant's first task, its second, and the variant whose model it starts from.
 
     Unless its last resolved stage, which has a start, has one trained task and one that is only
@@ -109,15 +105,14 @@ def transfer(variant: str, stages: Sequence[Mapping[str, Any]]) -> tuple[str, st
     return scored[0], trained[0], str(last["start"]).partition("/")[0]
 
 
-def _cell(score: Interval, change: Interval, said: Interval | None, crossed: bool) -> Cell:
+def _cell(mark: str, score: Interval, change: Interval, said: Interval | None) -> Cell:
     """Return the cell of a score, our change and the one `said` by the paper."""
     low, high = change.low or 0.0, change.high or 0.0
     certain = low * high > 0
-    sign = ("\u25b2" if change.mean > 0 else "\u25bc") if certain else ""
-    words = "\u00d7" * crossed + f"{score.mean:.3f}\n"
-    words += f"{sign}{_signed(change.mean)} \u00b1{high - change.mean:.3f}"
+    sign = ("\u25b2" if change.mean > 0 else "\u25bc") * certain
+    words = f"{mark}{score.mean:.3f}\n{sign}{_signed(change.mean)} \u00b1{high - change.mean:.3f}"
     words += f"\npaper {_signed(said.mean)}" if said else ""
-    return Cell(change.mean, words, certain)
+    return Cell(words, change.mean * certain)
 
 
 def _signed(value: float) -> str:
@@ -129,11 +124,8 @@ def _matrix(
 ) -> None:
     """Draw the cells; `furthest` is the difference that is darkest."""
     found = [[cells.get((first, second)) for second in seconds] for first in firsts]
-    # What sets a cell's colour is its difference, if that is certain.
-    shades = [[cell.difference * cell.certain if cell else np.nan for cell in of] for of in found]
+    shades = np.array([[cell.shade if cell else np.nan for cell in row] for row in found])
     words = [[cell.words if cell else "" for cell in row] for row in found]
     rows, columns = ([TASKS[task].title for task in tasks] for tasks in (firsts, seconds))
-    style.heat_map(
-        axes, np.array(shades), words, rows, columns, (-furthest, furthest), "PuOr", size=6.5
-    )
+    style.heat_map(axes, shades, words, rows, columns, (-furthest, furthest), "PuOr", size=6.5)
     axes.set_xlabel("second task")

@@ -1,6 +1,6 @@
 """The kinds of figures: their options, and what each is drawn from.
 
-A kind is a class here and a module in `minbert.figures` with a function `plot`. The plan checks
+A kind is a class here and a function in `minbert.figures` (`minbert.spec.parts`). The plan checks
 options and puts all of them into a figure's spec, so that no matplotlib is loaded before drawing,
 and a default that changes is drawn.
 """
@@ -47,10 +47,9 @@ class Reads:
 
 
 class Options(Spec):
-    """The options of every kind. A `bare` figure has neither title nor stamp."""
+    """The options of every kind."""
 
     reads: ClassVar[Reads]
-    bare: bool = False
 
     @property
     def reading(self) -> Reads:
@@ -86,10 +85,9 @@ class Architectures(Options):
 
 
 class Calibration(OneTask):
-    """Reliability diagrams of a binary task, in `bins` of equal width."""
+    """Reliability diagrams of a binary task."""
 
     reads = Reads(runs=("predictions",), tasks=("para",), of="binary")
-    bins: Annotated[int, Field(ge=2, le=50)] = 10
 
 
 class ConfusionMatrix(OneTask):
@@ -113,18 +111,15 @@ class Table(Spec):
 class Curves(Options):
     """Curves over epochs.
 
-    `loss`: the training loss, or the rows of the histories that `task`, `metric` and `split` name,
-    a line for each variant. `scores`: of each task, a line for each variant. `runs`: losses and
-    scores of each variant on train and dev, or of `pairs` of variants side by side. `tables`: a
-    paper's tables by epoch, and ours. `cosines`: between the tasks' gradients. Lines are smoothed
-    over `smooth` of the longest run.
+    `loss`: the training loss of `task` (default: of all), a line for each variant. `scores`: of
+    each task, a line for each variant. `runs`: losses and scores of each variant on train and dev,
+    or of `pairs` of variants side by side. `tables`: a paper's tables by epoch, and ours.
+    `cosines`: between the tasks' gradients. Lines are smoothed over `smooth` of the longest run.
     """
 
     reads = Reads(runs=("histories",), facts=("stages",))
     show: Literal["loss", "scores", "runs", "tables", "cosines"] = "loss"
     task: str = "overall"
-    metric: str = "loss"
-    split: str = "train"
     ylabel: str = "Multitask training loss"
     smooth: Annotated[float, Field(ge=0, lt=1)] = 0.05
     pairs: tuple[tuple[str, str], ...] = ()
@@ -192,10 +187,9 @@ class ScoreParameters(OfSplit):
 
 
 class Stability(Options):
-    """The spread of dev scores over the `last` epochs."""
+    """The spread of dev scores over the last epochs."""
 
     reads = Reads(runs=("histories",), papers=("scores",), facts=("stages", "rules"))
-    last: Annotated[int, Field(ge=2)] = 5
 
 
 class StsScatter(OneTask):

@@ -10,6 +10,9 @@ from typing import Any
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.figures import FIGURE_KINDS
 
+_DRAWN_IN = dict.fromkeys(("ranking", "ladder", "stability"), "rows")
+_DRAWN_IN |= dict.fromkeys(("calibration", "confusion-matrix", "sts-scatter"), "predictions")
+
 PARTS: dict[str, dict[str, str]] = {
     "loss": {
         "cross_entropy": "minbert.train.losses.cross_entropy:CrossEntropy",
@@ -84,7 +87,10 @@ PARTS: dict[str, dict[str, str]] = {
         "fusion": "minbert.train.fusion:FusionTuned",
         "lora": "minbert.train.lora:LoRATuned",
     },
-    "figure": {kind: f"minbert.figures.{kind.replace('-', '_')}:plot" for kind in FIGURE_KINDS},
+    "figure": {
+        kind: f"minbert.figures.{_DRAWN_IN.get(kind, kind)}:{kind}".replace("-", "_")
+        for kind in FIGURE_KINDS
+    },
 }
 
 

@@ -1,0 +1,236 @@
+"""Every kind of figure: what is drawn of five variants, in texts that do not overlap."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from figure_files import OVERALL, make_inputs, many, qualities, write_scores
+from figure_texts import described, drawn, text_faults, texts_of
+from matplotlib.image import imread
+
+from minbert.base.errors import UserError
+from minbert.figures import style
+from minbert.figures.inputs import Inputs
+from minbert.figures.make import draw_kind
+from minbert.spec.architecture import BERT_BASE
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "figures"
+PAPERS = ("hybrid-bert", "adapter-fusion", "minbert-downstream", "minibert-unleashed")
+VARIANTS = many(5)
+TABLES = [
+    {"title": f"Table {n}: {label}", "variant": name, "stage": "main", "task": task}
+    | {"loss": [0.9, 0.5, 0.3], "train": [0.6, 0.7, 0.8], "dev": [0.5, 0.6, 0.55]}
+    for n, ((name, label), task) in enumerate(zip(VARIANTS.items(), OVERALL * 2, strict=False))
+]
+LINES = {
+    "with surgery": {name: n for n, name in enumerate(VARIANTS)},
+    "without": {"v0": 0, "v4": 2.5},
+}
+PAIRS = [["v1", "v2"], ["v3", "v4"], ["v4", "v0"]]
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in ("ranking", "score-parameters", "stability", "transfer")},
+    **{name: (name, {}) for name in ("fusion-attention", "architectures")},
+    "confusion-matrix": ("confusion-matrix", {"task": "sst"}),
+    "calibration": ("calibration", {"task": "para"}),
+    "sts-scatter": ("sts-scatter", {"task": "sts"}),
+    "ladder": ("ladder", {"over": {"v3": "v1"}, "names": {"RSS": "random subset"}}),
+    "sweep": ("sweep", {"x": "Shared layers", "lines": LINES}),
+    "loss": ("curves", {"smooth": 0.2}),
+    "scores": ("curves", {"show": "scores"}),
+    "runs": ("curves", {"show": "runs"}),
+    "pairs": ("curves", {"show": "runs", "pairs": PAIRS}),
+    "tables": ("curves", {"show": "tables", "tables": TABLES}),
+    "cosines": ("curves", {"show": "cosines"}),
+    "published": ("published-reproduced", {}),
+    "dev-test": ("published-reproduced", {"against": "dev"}),
+}
+"""What is drawn: the kind and its options."""
+OVER_ALL = ("published", "dev-test")
+MOVES = [("sst", "para"), ("sst", "sts"), ("para", "sst"), ("para", "sts")]
+"""From the model of v4."""
+
+
+def task(trained: bool = True) -> dict[str, Any]:
+    head = {"name": "mlp", "depth": 3}
+    return {"trained": trained, "weight": 1.0, "head": head, "convolution": None}
+
+
+def stage(tasks: dict[str, Any], **more: Any) -> dict[str, Any]:
+    spec = {"tasks": tasks, "reduction": "mean", "shared_end": "bottom"}
+    spec["shared_layers"] = more.pop("shared_layers", 0.5)
+    about = {"name": "main", "start": None, "fused": [], "spec": spec}
+    return about | {"parameters": {"total": 195_000_000, "heads": 1_800_000}} | more
+
+
+def facts(names: list[str]) -> dict[str, Any]:
+    """Return what a plan knows of variants of three tasks each."""
+    depths = ("all", "none", 0.5, 1, 0.5)
+    figures = {"sst": 0.5, "para": 0.8, "sts": None, "overall": 0.7}
+    tasks = {t: task() for t in OVERALL}
+    tasks["sst"] |= {"convolution": {"residual": True}}
+    return {
+        "rules": {"hybrid-bert": "normalised"},
+        "architecture": BERT_BASE.model_dump(),
+        "parameters": {name: {"here": 10**8 + 10**7 * (n % 4)} for n, name in enumerate(names)},
+        "published": [{"variant": name, "split": "dev", "figures": figures} for name in names],
+        "stages": {
+            name: [stage(tasks, shared_layers=depth, fused=["a/lmrd", "b/own"][: 2 * (n < 3)])]
+            for n, (name, depth) in enumerate(zip(names, depths * 8, strict=False))
+        },
+    }
+
+
+def make(folder: Path, seeds: int, variants: dict[str, str] = VARIANTS, **more: Any) -> Inputs:
+    about = {"facts": facts(list(variants)), "epochs": 4, "adapters": 2}
+    return make_inputs(folder, variants, range(seeds), **{**about, **more})
+
+
+def over_all(folder: Path, seeds: int) -> Inputs:
+    """Return the scores of four papers, each with five published rows, one of them tested."""
+    published = [
+        {
+            **{"paper": paper, "variant": f"v{n}", "split": "dev" if n else "test"},
+            "other_task": "",
+            "figures": {"sst": 0.5, "para": 0.8, "sts": 0.02 * n, "other": None, "overall": 0.7},
+        }
+        for paper in PAPERS
+        for n in range(5)
+    ]
+    scores = {
+        paper: write_scores(folder / paper, paper, qualities(many(4)), range(seeds), tested=["v0"])
+        for paper in PAPERS
+    }
+    rules = dict.fromkeys(PAPERS, "normalised")
+    return Inputs(scores=scores, facts={"rules": rules, "published": published})
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Inputs]:
+    """Return what one seed of five variants leaves, and three, of which one failed and one was not
+    run; and the same number of seeds of four papers."""
+    base = tmp_path_factory.mktemp("figures")
+    return {
+        "1": make(base / "one", 1),
+        "3": make(base / "three", 3, absent=["v2"], failed=["v0"]),
+        "all 1": over_all(base / "all-one", 1),
+        "all 3": over_all(base / "all-three", 3),
+    }
+
+
+def of_case(case: str, inputs: Inputs) -> Inputs:
+    """Return the inputs of a case: transfers start from others."""
+    stages = {
+        f"v{n}": [stage({second: task(), first: task(trained=False)}, start=f"v4/{first}")]
+        for n, (first, second) in enumerate(MOVES)
+    }
+    if case != "transfer":
+        return inputs
+    return replace(inputs, facts={**inputs.facts, "stages": inputs.facts["stages"] | stages})
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_drawn(case: str, results: dict[str, Inputs]) -> None:
+    """Without its file in `tests/golden/figures`, a case writes it: look at it, and commit it."""
+    kind, options = CASES[case]
+    inputs = of_case(case, results["all 3" if case in OVER_ALL else "3"])
+    figure, notes = drawn(kind, inputs, **options)
+    found = "\n".join([described(figure), *notes, ""])
+    with style.style():
+        assert text_faults(figure, notes, title="What is shown") == []
+    if not (path := GOLDEN / f"{case}.txt").exists():
+        path.write_text(found, encoding="utf-8")
+        pytest.fail(f"{path} is new")
+    assert found == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "case", ["ranking", "ladder", "transfer", "calibration", "sts-scatter", "sweep", *OVER_ALL]
+)
+def test_one_seed(case: str, results: dict[str, Inputs]) -> None:
+    kind, options = CASES[case]
+    inputs = of_case(case, results["all 1" if case in OVER_ALL else "1"])
+    texts = texts_of(kind, inputs, **options)
+    assert "1 seed" in texts
+    assert "Not run" not in texts and "interval over seeds (" not in texts
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c not in ("tables", "architectures", *OVER_ALL)]
+)
+def test_nothing_run(case: str, tmp_path: Path) -> None:
+    kind, options = CASES[case]
+    inputs = of_case(case, make(tmp_path, 1, absent=VARIANTS))
+    figure, notes = drawn(kind, inputs, **options)
+    said = "no attention yet" if case == "fusion-attention" else "no run yet"
+    assert said in described(figure)
+    assert notes[0].startswith("Not run: variant 0")
+
+
+@pytest.mark.parametrize("case", ["ranking", "score-parameters", "scores", "loss"])
+def test_forty_variants(case: str, tmp_path: Path) -> None:
+    kind, options = CASES[case]
+    inputs = make(tmp_path, 1, many(40), tasks=("sst",), epochs=2)
+    texts = texts_of(kind, inputs, **options)
+    assert case != "ranking" or all(
+        label in texts for label in many(40).values() if len(label) < 20
+    )
+
+
+def test_files_have_the_same_bytes_twice(results: dict[str, Inputs], tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        draw_kind(
+            "calibration", {"task": "para"}, results["1"], tmp_path / name, title="T", caption="C"
+        )
+    for ending in ("pdf", "png"):
+        first, second = ((tmp_path / f"{name}.{ending}").read_bytes() for name in ("a", "b"))
+        assert first == second and len(first) > 5000
+    pdf = (tmp_path / "a.pdf").read_bytes()
+    assert b"/Title (T)" in pdf and b"/Subject (C)" in pdf
+    assert b"/Type3" not in pdf, "text can be edited"
+    assert imread(tmp_path / "a.png").shape[1] == style.WIDE * 300
+    about: dict[str, Any] = {"size": (5, 4), "bare": True, "formats": ("png",)}
+    draw_kind(
+        "ranking", {}, Inputs(scores={"p": tmp_path / "no"}), tmp_path / "s", title="T", **about
+    )
+    assert imread(tmp_path / "s.png").shape[:2] == (1200, 1500)
+
+
+TABLE = {"show": "tables", "tables": [TABLES[0]]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("ranking", {"split": "train"}, "'split' is 'train'; expected 'dev' or 'test'"),
+        ("curves", {"smooth": 1}, "'smooth' is 1; expected .*less than 1"),
+        ("curves", {"task": "stt"}, "no training loss of task 'stt'"),
+        ("curves", {"show": "runs", "pairs": [["v1"]]}, r"'pairs\.0"),
+        ("curves", TABLE | {"tables": [TABLES[0] | {"los": [1]}]}, r"unknown key 'tables\.0\.los'"),
+        ("curves", TABLE | {"tables": [TABLES[0] | {"stage": "mian"}]}, "main. Did you mean"),
+        ("curves", TABLE | {"tables": [TABLES[0] | {"task": "stt"}]}, "task 'stt'.* you mean"),
+        ("sweep", {"x": "X", "lines": {"a": {}}}, r"'lines\.a'"),
+        ("ladder", {"names": {"RSSS": "random"}}, "no variant's label has 'RSSS'.*mean 'RSS'"),
+    ],
+)
+def test_wrong_options_are_named(
+    kind: str, options: dict[str, Any], message: str, results: dict[str, Inputs], tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=message):
+        draw_kind(kind, options, results["1"], tmp_path / "no", title="T")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_check_of_texts_finds_faults() -> None:
+    with style.style():
+        figure, (axes,) = style.panels(1, 2)
+        axes.text(0.5, 0.5, "one")
+        axes.text(0.5, 0.52, "other")
+        figure.text(0.99, 0.5, "outside")
+        faults = text_faults(figure, ["a note"])
+    assert [fault.partition(":")[0] for fault in faults] == [
+        "'outside' leaves the canvas",
+        "'one' overlaps 'other'",
+    ]

@@ -1,0 +1,225 @@
+"""What figures compute: independent of how it is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from figure_files import Row, history, make_inputs
+from figure_texts import drawn
+from matplotlib import colormaps
+from matplotlib.colors import to_rgb
+from scipy.stats import binomtest, t
+
+from minbert.base.errors import UserError
+from minbert.evaluate.predictions import Predicted
+from minbert.evaluate.reading import SCHEMA
+from minbert.evaluate.statistics import Interval, interval
+from minbert.figures import style
+from minbert.figures.architectures import blocks
+from minbert.figures.histories import Of, curve_of, read_history, running_mean
+from minbert.figures.inputs import mean_of
+from minbert.figures.predictions import binned, calibration_error, confusion, wilson
+from minbert.figures.published_reproduced import single_run
+from minbert.figures.rows import step
+from minbert.figures.score_parameters import front
+from minbert.spec.architecture import BERT_BASE
+
+
+def test_running_mean_golden() -> None:
+    epochs = np.arange(1, 6) / 10
+    values = np.array([[1.0, 2, 6, 4, 5], [1, 1, 1, 1, 1]])
+    smooth = running_mean(epochs, values, 0.2)
+    np.testing.assert_allclose(smooth, [[1.5, 3, 4, 5, 4.5], [1, 1, 1, 1, 1]])
+    np.testing.assert_array_equal(running_mean(epochs, values, 0.0), values)
+    np.testing.assert_allclose(running_mean(epochs, values, 10.0)[0], [3.6] * 5)
+
+
+def test_an_epoch_ends_where_dev_is_scored_and_seeds_are_drawn_where_all_are(
+    tmp_path: Path,
+) -> None:
+    """Training may be logged every few steps, and runs be of different lengths."""
+    rows: list[Row] = [(n, "train", "overall", "loss", 8.0 / n) for n in (2, 4, 8)]
+    rows += [(5, "dev", "sst", "accuracy", 0.5)]
+    paths = history(tmp_path / "a", rows), history(tmp_path / "b", rows[:2], 5)
+    curve = curve_of([read_history(path) for path in paths], Of("train", "overall", "loss"))
+    assert curve is not None
+    np.testing.assert_allclose(curve.epochs, [0.4, 0.8])
+    np.testing.assert_allclose(curve.values, [[4, 2], [4, 2]])
+
+
+def test_calibration_golden() -> None:
+    score = np.array([0.05, 0.15, 0.95, 1.0, 0.45])
+    label = np.array([0.0, 1, 1, 0, 1])
+    found = binned(score, label, 2)
+    np.testing.assert_allclose(found.examples, [3, 2])
+    np.testing.assert_allclose(found.score, [0.65 / 3, 0.975])
+    np.testing.assert_allclose(found.share, [2 / 3, 0.5])
+    error = (3 * (2 / 3 - 0.65 / 3) + 2 * 0.475) / 5
+    assert calibration_error(found) == pytest.approx(error)
+    empty = binned(score, label, 10)
+    assert np.isnan(empty.share[5]) and np.isfinite(calibration_error(empty))
+
+
+@pytest.mark.parametrize(("hits", "count"), [(0, 7), (3, 7), (7, 7), (120, 400)])
+def test_wilson_is_scipys(hits: int, count: int) -> None:
+    known = binomtest(hits, count).proportion_ci(method="wilson")
+    found = wilson(hits / count, count)
+    assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=1e-6)
+
+
+def test_confusion_counts_examples_per_seed() -> None:
+    label, said = np.array([0.0, 0, 0, 4]), np.array([[0.0, 1, 0, 3], [0, 0, 0, 4]])
+    counts = confusion(Predicted(list("abcd"), label, said, said[:, :, None]), 5)
+    expected = np.zeros((5, 5))
+    expected[0, :2], expected[4, 3:] = (2.5, 0.5), (0.5, 0.5)
+    np.testing.assert_array_equal(counts, expected)
+
+
+def test_a_published_number_meets_the_interval_of_a_single_run() -> None:
+    values = [0.5, 0.6, 0.55]
+    found = single_run(interval(values))
+    half = t.ppf(0.975, 2) * np.std(values, ddof=1) * np.sqrt(1 + 1 / 3)
+    assert (found.low, found.high) == pytest.approx((0.55 - half, 0.55 + half))
+    alone = single_run(interval([0.5], error=0.1))
+    assert alone == Interval(0.5, None, None, 1), "one run says nothing of others"
+
+
+def test_long_bars_do_not_squeeze_the_points_together() -> None:
+    """As over two seeds, whose interval is 13 standard deviations wide."""
+    short, long = Interval(0.4, 0.3, 0.5, 2), Interval(0.8, -2.0, 3.6, 2)
+    low, high = style.ends([short, long])
+    assert low <= 0.3 and 0.8 < high <= 1.0, "the short bar in whole, the long one cut"
+    low, high = style.ends([Interval(0.5)], [0.51])
+    assert high - low == pytest.approx(0.2), "small differences stay small"
+
+
+def test_the_front_has_what_nothing_smaller_beats() -> None:
+    sizes = {"a": 5, "b": 1, "c": 5, "d": 9, "e": 9, "f": 3}
+    means = {"a": 0.6, "b": 0.5, "c": 0.7, "d": 0.7, "e": 0.65, "f": 0.4}
+    assert front(sizes, means) == ["b", "c"]
+    assert front(sizes, {"d": 0.1, "e": 0.1}) == ["d"]
+
+
+@pytest.mark.parametrize(
+    ("label", "other", "said"),
+    [
+        ("RSS + MP + GS", "RSS + MP", "+ GS"),
+        ("RSS + MTP + GS", "RSS + MP + GS", "MP \u2192 max pooling (MTP)"),
+        ("RSS", "RSS + MP", "without MP"),
+        ("SR", "Baseline", "Baseline \u2192 SR"),
+        ("SR", "SR", "SR"),
+    ],
+)
+def test_a_step_is_named_by_what_it_adds(label: str, other: str, said: str) -> None:
+    assert step(label, other, {"MTP": "max pooling", "SGD": "descent"}) == said
+
+
+WHOLE = ["embeddings", "layers 1 to 12", "pooler"]
+
+
+@pytest.mark.parametrize(
+    ("shared", "end", "names", "together"),
+    [
+        ("all", "bottom", WHOLE, [True, True, True]),
+        ("none", "bottom", WHOLE, [False, False, False]),
+        (
+            11,
+            "bottom",
+            [WHOLE[0], "layers 1 to 11", "layer 12", "pooler"],
+            [True, True, False, False],
+        ),
+        (
+            2,
+            "top",
+            [WHOLE[0], "layers 1 to 10", "layers 11 to 12", "pooler"],
+            [False, False, True, True],
+        ),
+    ],
+)
+def test_blocks_are_the_whole_encoder(
+    shared: Any, end: str, names: list[str], together: list[bool]
+) -> None:
+    found = blocks({"shared_layers": shared, "shared_end": end}, BERT_BASE)
+    assert [block.name for block in found] == names
+    assert [block.shared for block in found] == together
+    assert sum(block.parameters for block in found) == 109_482_240
+
+
+@pytest.mark.parametrize("colors", ["Blues", "PuOr"])
+def test_words_on_a_heat_map_can_be_read_on_every_colour(colors: str) -> None:
+    values = np.linspace(0, 1, 51)[None]
+    with style.style():
+        _, (axes,) = style.panels(1, 1)
+        style.heat_map(axes, values, [["w"] * 51], ["r"], [""] * 51, (0, 1), colors)
+    for value, text in zip(values[0], axes.texts, strict=True):
+        rgb = np.array(colormaps[colors](value)[:3])
+        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+        behind = float(linear @ [0.2126, 0.7152, 0.0722])
+        ink = {"black": 0.0, "white": 1.0}[text.get_color()]
+        light, dark = max(ink, behind) + 0.05, min(ink, behind) + 0.05
+        assert light / dark > 4.4, "WCAG 2 asks for 4.5 (section 1.4.3)"
+
+
+def test_series_differ_by_colour_line_and_marker() -> None:
+    assert len({str(style.look(index)) for index in range(49)}) == 49
+    first = [style.look(index) for index in range(len(style.LOOKS))]
+    grey = [np.dot(to_rgb(look.color), (0.299, 0.587, 0.114)) for look in first]  # as Pillow's L
+    assert min(np.diff(sorted(grey[:4]))) > 0.12, "four papers can be told apart in grey"
+    assert min(abs(np.diff(grey))) > 0.12, "and neighbours"
+
+
+def test_each_row_has_its_own_floor_and_a_cross_below_it(tmp_path: Path) -> None:
+    """As of a tuned row, which is scored on half of dev."""
+    inputs = make_inputs(tmp_path, "abc", tasks=("sst",), facts={"published": []})
+    path = inputs.scores["hybrid-bert"]
+    rows = pq.read_table(path).to_pylist()
+    for row in rows:
+        if row["p_floor"] is not None:
+            row |= {"value": 0.5, "floor": 0.3 if row["variant"] == "a" else 0.2}
+            row |= {"p_floor": 0.5 if row["variant"] == "a" else 0.01}
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+    axes = drawn("ranking", inputs, "a b c")[0].axes[0]
+    assert {line.get_marker() for line in axes.lines} == {"o", "x"}
+    (floors,) = (of for of in axes.collections if of.get_label() == "floor")
+    assert sorted(segment[0][0] for segment in floors.get_segments()) == [0.2, 0.2, 0.3]
+    figure, notes = drawn("ladder", inputs, "a b c")
+    hollow = [of for of in figure.axes[0].containers if "at its floor" in of.get_label()]
+    assert len(hollow[0].lines[0].get_xdata()) == 1
+    assert any(note.startswith("At its floor: not above the floor") for note in notes)
+
+
+def test_what_transfer_cannot_show_is_said(tmp_path: Path) -> None:
+    tasks = {"sst": {"trained": False}, "para": {"trained": True}}
+    moved = {"start": "c/sst", "spec": {"tasks": tasks}}
+    stages = {"a": [moved], "b": [moved], "c": [{"start": None}]}
+    facts = {"stages": stages, "published": []}
+    inputs = make_inputs(tmp_path, "abc", tasks=("sst", "para"), facts=facts)
+    assert "Not among the figure's variants: c." in drawn("transfer", inputs, "a")[1]
+    with pytest.raises(UserError, match="'b' is not the only one that goes from sst to para"):
+        drawn("transfer", inputs, "a b c")
+    tasks["sst"]["trained"] = True
+    with pytest.raises(UserError, match="'a' trains sst and para and also scores nothing, start"):
+        drawn("transfer", inputs, "a c")
+
+
+def test_variants_of_other_examples_are_refused(tmp_path: Path) -> None:
+    inputs = make_inputs(tmp_path, "ab", tasks=("sst",))
+    path = inputs.predictions["b"]["sst"][0]
+    rows = [row | {"id": f"x{row['id']}"} for row in pq.read_table(path).to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)
+    with pytest.raises(UserError, match=r"its dev examples of 'sst' are not those of"):
+        drawn("confusion-matrix", inputs, "a b", task="sst")
+
+
+def test_numbers_of_seeds_and_long_labels_in_words() -> None:
+    assert [mean_of(of) for of in ([1, 1], [3], [2, 1], [3, 1, 2, 1])] == [
+        *("1 seed", "mean of 3 seeds", "mean of 1 or 2 seeds", "mean of 1, 2 or 3 seeds")
+    ]
+    assert style.shorten("a  short\nlabel", 20) == "a short label"
+    cut = style.shorten("RSS + MP + GS + CNN + Res + MLP[2]", 20)
+    assert cut == "RSS + MP +\u2026+ MLP[2]" and len(cut) <= 20
