@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import torch
 from transformers import BertConfig, BertModel
 
-from minbert.data.tokenizer import save_tokenizer
-from minbert.data.wordpiece import SPECIAL_TOKENS, bert_tokenizer
+from minbert.data.tokenizer import SPECIAL_TOKENS, bert_tokenizer, save_tokenizer
 from minbert.model.convert import convert_hugging_face
 from minbert.spec.architecture import Architecture
 from minbert.spec.task import TASKS

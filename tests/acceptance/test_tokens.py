@@ -154,7 +154,7 @@ PIECE_CASES = {
     },
     "byte pairs": (
         *(encoders.write_byte_pairs, only("vocab.json", "merges.txt")),
-        f"{CONFIG} model_type",
+        "neither tokenizer.json nor vocab.txt",
     ),
     "fewer tokens than rows": (*PLAIN, rows(700), ""),
     "vocab.txt, more tokens than rows": (*PLAIN, rows(100), "vocab.txt vocab_size"),
@@ -165,7 +165,7 @@ FAST_PAIRS = (*PAIRS, saved(), only("tokenizer.json"))
 AFTER = {"[USER]": encoders.VOCABULARY, "covid19": encoders.VOCABULARY + 1}
 MASK = {"content": "<mask>", "lstrip": True, "rstrip": False, "normalized": False}
 BYTE_CASES = {
-    "vocab.json": (*PAIRS, ""),
+    "vocab.json": (*PAIRS, "neither tokenizer.json nor vocab.txt"),
     "tokenizer.json": (*FAST_PAIRS, ""),
     "as saved": (encoders.write_byte_pairs, saved(), ""),
     "as saved, a space before": (encoders.write_byte_pairs, saved(add_prefix_space=True), ""),
@@ -174,15 +174,17 @@ BYTE_CASES = {
         "",
     ),
     **{
-        f"{form}, {said}": (*made, rows(310), put(file, **said), f"{file} {next(iter(said))}")
-        for form, made, file, said in (
-            ("vocab.json", PAIRS, SETTINGS, {"add_prefix_space": True}),
-            ("tokenizer.json", FAST_PAIRS, SETTINGS, {"add_prefix_space": True}),
-            ("vocab.json", PAIRS, ADDED, AFTER),
-            ("tokenizer.json", FAST_PAIRS, MAP, MORE),
-            ("vocab.json", PAIRS, MAP, {"cls_token": "film"}),
-            ("tokenizer.json", FAST_PAIRS, SETTINGS, {"tokenizer_class": "PhobertTokenizer"}),
-            ("vocab.json", PAIRS, CONFIG, {"tokenizer_class": "BertweetTokenizer"}),
+        f"tokenizer.json, {said}": (
+            *(*FAST_PAIRS, rows(310), put(file, **said)),
+            f"{file} {next(iter(said))}",
+        )
+        for file, said in (
+            (SETTINGS, {"add_prefix_space": True}),
+            (ADDED, AFTER),
+            (MAP, MORE),
+            (MAP, {"cls_token": "film"}),
+            (SETTINGS, {"tokenizer_class": "PhobertTokenizer"}),
+            (CONFIG, {"tokenizer_class": "BertweetTokenizer"}),
         )
     },
     "tokenizer.json, a mask that takes spaces along": (
@@ -191,7 +193,7 @@ BYTE_CASES = {
         f"{SETTINGS} added_tokens_decoder",
     ),
     "word pieces": (*PLAIN, "vocab.txt model_type"),
-    "fewer tokens than rows": (*PAIRS, rows(700), ""),
+    "fewer tokens than rows": (*FAST_PAIRS, rows(700), ""),
     "more tokens than rows": (*FAST_PAIRS, rows(200), "tokenizer.json vocab_size"),
 }
 MARKED = (encoders.write_marked_byte_pairs, rows(310))
@@ -326,7 +328,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 FAMILY_FILES = dict.fromkeys(("bert", "distilbert", "electra"), PLAIN) | {
-    **{"roberta": PAIRS, "modernbert": MARKED}
+    **{"roberta": FAST_PAIRS, "modernbert": MARKED}
 }
 
 
@@ -398,6 +400,7 @@ def test_a_folder_on_a_hub(
         ("bert", (*PLAIN, put(ADDED, **BOTH))),
         ("distilbert", (*USER_FAST, put(MAP, **MORE))),
         ("roberta", (*FAST_PAIRS, put(SETTINGS, add_prefix_space=True))),
+        ("roberta", PAIRS),
         ("modernbert", (*MARKED, put(SETTINGS, add_prefix_space=True))),
     ],
 )

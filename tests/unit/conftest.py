@@ -81,8 +81,7 @@ def backbone(architecture: Architecture, tmp_path_factory: pytest.TempPathFactor
     """A backbone folder; its weights are larger than initial ones, so that outputs differ."""
     from model_batches import initial_backbone
 
-    from minbert.data.tokenizer import save_tokenizer
-    from minbert.data.wordpiece import bert_tokenizer
+    from minbert.data.tokenizer import bert_tokenizer, save_tokenizer
     from minbert.model.weights import save_weights
 
     folder = tmp_path_factory.mktemp("backbone")

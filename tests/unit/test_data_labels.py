@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from own_files import course, needs_course
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_text
@@ -179,28 +178,3 @@ def test_contradictions_and_other_data() -> None:
     found = [((row.sentence1,), (row.label or 0) // 3) for row in rows]
     with pytest.raises(UserError, match=r"96 of 120 rows .* id 'd1' has 1.0 in the data, 0.0"):
         script.join("sst", found, rows)
-
-
-@needs_course
-@pytest.mark.parametrize(("task", "form"), FORMS[:3])
-def test_the_courses_dev_rows_find_their_labels_again(
-    task: str, form: Form, tmp_path: Path
-) -> None:
-    """In lower case, and with their UTF-8 taken for Latin-1, as in datasetSentences.txt."""
-
-    def spelt(text: str) -> str:
-        return text.lower().encode().decode("latin-1")
-
-    dev = course(task, "dev").examples
-    two = [spelt(row.sentence2) if row.sentence2 else None for row in dev]
-    form(
-        tmp_path,
-        [
-            r._replace(sentence1=spelt(r.sentence1), sentence2=o)
-            for r, o in zip(dev, two, strict=True)
-        ],
-    )
-    test = [row._replace(split="test", label=None) for row in dev]
-    found = script.join(task, script.originals(task, tmp_path), test)
-    assert all(found[r.id] == pytest.approx(r.label, abs=0.01) for r in dev if r.id in found)
-    assert len(found) >= 0.98 * len(dev)

@@ -12,8 +12,7 @@ from minbert.base.errors import UserError
 from minbert.data.examples import Example, write_examples
 from minbert.data.parquet import read_file
 from minbert.data.tokenise import BATCH, SCHEMA, encode, tokenise
-from minbert.data.tokenizer import load_tokenizer, save_tokenizer
-from minbert.data.wordpiece import SPECIAL_TOKENS, bert_tokenizer
+from minbert.data.tokenizer import SPECIAL_TOKENS, bert_tokenizer, load_tokenizer, save_tokenizer
 
 WORDS = [*SPECIAL_TOKENS, "a", "film", "fine", "##ly", "un", "##affable", "the", "is", "cafe", "!"]
 THE, FILM, FINE, IS = (WORDS.index(word) for word in ("the", "film", "fine", "is"))
@@ -37,7 +36,7 @@ def test_word_pieces_without_the_files_padding_and_truncation(path: Path) -> Non
     assert none is None
     expected = ["un", "##affable", "film", "[UNK]", "fine", "##ly", "cafe", "!"]
     assert ids is not None and [tokenizer.id_to_token(i) for i in ids] == expected
-    with pytest.raises(UserError, match=r"no such tokenizer: .*none"):
+    with pytest.raises(UserError, match=r"none: not a tokenizer\.json of `tok"):
         load_tokenizer(path.with_name("none"))
 
 

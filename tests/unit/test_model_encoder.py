@@ -1,4 +1,4 @@
-"""An encoder's dropout, its initial weights, rows apart; layers in bf16 beside weights in fp32."""
+"""An encoder's dropout and its initial weights; layers in bf16 beside weights in fp32."""
 
 from __future__ import annotations
 
@@ -11,24 +11,16 @@ from torch import Tensor, nn
 
 from minbert.model import encoder as encoder_module
 from minbert.model.dropout import Dropout, dropout_mask, kept_share
-from minbert.model.encoder import Attention, Stack, compute_in, initialise, whole_encoder
+from minbert.model.encoder import Attention, compute_in, initialise, whole_encoder
 from minbert.model.precision import LayerNorm, Linear, to_fp32
 from minbert.spec.stage import Dropout as Rates
-from minbert.spec.stage import Optimiser
-from minbert.train.optimiser import AdamW
 
 
-def tiny(rates: Rates = STILL, seed: int = 0) -> Stack:
-    encoder = whole_encoder(TINY, rates)
-    initialise(encoder, torch.Generator().manual_seed(seed))
-    for name, parameter in encoder.named_parameters():
-        if "norm" not in name:
-            parameter.data *= 10  # so that attention is far from uniform
-    return encoder
-
-
-def test_dropout_is_off_in_evaluation_and_on_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder, batch = tiny(Rates()), random_batch()
+def test_dropout_is_off_in_evaluation_and_attention_has_a_rate_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encoder, batch = whole_encoder(TINY, Rates()), random_batch()
+    initialise(encoder, torch.Generator().manual_seed(0))
     torch.manual_seed(1)
     first = encoder(batch)
     assert not torch.equal(encoder(batch), first)
@@ -36,8 +28,6 @@ def test_dropout_is_off_in_evaluation_and_on_in_training(monkeypatch: pytest.Mon
     assert torch.equal(first, encoder(batch))
     encoder.eval()
     assert torch.equal(encoder(batch), encoder(batch))
-    torch.testing.assert_close(encoder(batch), tiny().eval()(batch), atol=1e-6, rtol=0)
-    # Attention weights have a rate of their own.
     rates: list[float] = []
     monkeypatch.setattr(
         encoder_module, "attend", lambda *given: rates.append(given[-1]) or given[0][:, :12]
@@ -59,7 +49,7 @@ def test_initial_weights_are_berts() -> None:
     assert float(words.detach().std()) == pytest.approx(0.02, rel=0.02)
 
 
-@pytest.mark.parametrize("p", [0.1, 0.5, 0.9, 1 - 1e-9])
+@pytest.mark.parametrize("p", [0.1, 0.5, 1 - 1e-9])
 def test_entries_are_lost_with_the_probability_and_the_mean_is_kept(p: float) -> None:
     torch.manual_seed(0)
     factors = dropout_mask(torch.Size((500, 1001)), p)
@@ -81,30 +71,24 @@ def test_every_place_of_a_drawn_word_is_used_alike_and_draws_follow_torchs_gener
     assert torch.equal(dropout_mask(mask.shape, 0.25), mask)
 
 
-def test_gradients_go_where_the_entries_went_and_evaluation_and_nought_lose_none() -> None:
-    torch.manual_seed(3)
-    x = torch.ones(9, 5, requires_grad=True)
-    y = Dropout(0.4)(x)
-    y.sum().backward()
-    assert torch.equal(x.grad, y.detach())
-    assert y.unique().tolist() == pytest.approx([0.0, 1 / 0.6], rel=1e-4)
-    assert Dropout(0.5).eval()(x) is x and Dropout(0.0)(x) is x
-    assert not torch.equal(Dropout(0.5)(x), x)
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_adding_what_is_left_is_the_same_in_one_pass(dtype: torch.dtype) -> None:
+def test_what_is_left_is_scaled_and_added_in_one_pass(dtype: torch.dtype) -> None:
     x, change, upper = (torch.randn(40, 6).to(dtype) for _ in range(3))
     for given in (x, change):
         given.requires_grad_()
     torch.manual_seed(5)
     found = Dropout(0.3).add(x, change)
     torch.manual_seed(5)
-    expected = x + Dropout(0.3)(change)
-    tolerance = {"rtol": 0.02, "atol": 0.02} if dtype == torch.bfloat16 else {}
-    torch.testing.assert_close(found, expected, **tolerance)
+    left = Dropout(0.3)(change)
+    kept = left != 0
+    assert 0 < kept.float().mean() < 1
+    tolerance = {"rtol": 0.02, "atol": 0.02} if dtype == torch.bfloat16 else {"rtol": 1e-4}
+    torch.testing.assert_close(left[kept], change[kept] / 0.7, **{"atol": 1e-4, **tolerance})
+    expected = x + left
+    torch.testing.assert_close(found, expected, **{"atol": 1e-7, **tolerance})
     ours, theirs = (torch.autograd.grad(out, (x, change), upper) for out in (found, expected))
-    torch.testing.assert_close(ours, theirs, **tolerance)
+    torch.testing.assert_close(ours, theirs, **{"atol": 1e-7, **tolerance})
+    assert Dropout(0.5).eval()(x) is x and Dropout(0.0)(x) is x
     assert Dropout(0.3).eval().add(x, change).equal(x + change)
 
 
@@ -127,31 +111,24 @@ def test_a_layer_computes_in_its_inputs_precision_and_learns_in_fp32() -> None:
         torch.testing.assert_close(parameter.grad, gradient, rtol=0.05, atol=0.2)
 
 
-@pytest.mark.parametrize("change", ["optimiser", "copy_", "load_state_dict", "other dtype"])
-def test_the_copy_in_bf16_follows_the_weight(change: str) -> None:
+@torch.no_grad()
+@pytest.mark.parametrize("change", ["copy_", "load_state_dict", "other dtype", "none"])
+def test_the_copy_in_bf16_follows_the_weight_and_is_made_once(change: str) -> None:
     torch.manual_seed(0)
     layer, x = Linear(8, 6), torch.randn(5, 8)
-    layer(low(x)).float().sum().backward()
-    before = layer.weight.detach().clone()
-    if change == "optimiser":
-        AdamW(layer.parameters(), Optimiser(lr=0.1), lambda step: (1.0, None)).step()
-    elif change == "copy_":
-        with torch.no_grad():
-            layer.weight.copy_(torch.ones(6, 8))
+    layer(low(x))
+    if change == "copy_":
+        layer.weight.copy_(torch.ones(6, 8))
     elif change == "load_state_dict":
         layer.load_state_dict({"weight": torch.ones(6, 8), "bias": torch.zeros(6)})
-    else:
+    elif change == "other dtype":
         layer(x.to(torch.float16))
-    assert (change == "other dtype") == torch.equal(before, layer.weight)
+    else:
+        layer._copy.zero_()  # so that a second copy would show
+        assert layer(low(x)).equal(low(layer.bias).expand(5, 6))
+        return
     expected = nn.functional.linear(low(x), low(layer.weight), low(layer.bias))
     assert torch.equal(layer(low(x)), expected)
-
-
-def test_the_copy_is_made_once_for_several_passes() -> None:
-    layer, x = Linear(8, 6), low(torch.randn(5, 8))
-    layer(x)
-    layer._copy.zero_()  # so that a second copy would show
-    assert layer(x).equal(low(layer.bias).expand(5, 6))
 
 
 def test_in_bf16_norms_keep_fp32_weights_and_no_layer_changes_dtype_on_the_way() -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import encoders
 import pytest
 import torch
-from encoders import CONFIGS, FAMILIES, POSITIONS, Folders
-from model_batches import one_by_one, pack, states_of
+from encoders import CONFIGS, FAMILIES, Folders
+from model_batches import one_by_one, states_of
 from pages.encoders import NUMBER, PAGE, encoders_page
 from torch import Tensor
 
-from minbert.base.errors import UserError
 from minbert.model.adapter import add_adapters, sublayers
 from minbert.model.encoder import Stack
 from minbert.model.lora import add_lora, merge_lora
@@ -116,13 +115,6 @@ def test_gradients_of_packed_rows_equal_those_of_rows_alone(name: str, folders: 
     losses = (encoder(batch).pow(3).sum(), alone.pow(3).sum())
     found, expected = (torch.autograd.grad(loss, list(named.values())) for loss in losses)
     torch.testing.assert_close(found, expected, atol=1e-8, rtol=1e-8)
-
-
-@every_family
-def test_one_token_more_than_positions_is_refused(name: str, folders: Folders) -> None:
-    row = pack([7] * (POSITIONS + 1), [0] * (POSITIONS + 1), [POSITIONS + 1])
-    with pytest.raises(UserError, match=rf"{POSITIONS + 1} tokens.*{POSITIONS} positions"):
-        ours(folders, name)[0](row)
 
 
 def test_the_page_says_what_is_measured(folders: Folders) -> None:

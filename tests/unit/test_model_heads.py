@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -13,7 +11,6 @@ from minbert.model.heads.cosine import CosineHead
 from minbert.model.heads.mlp import MLPHead
 from minbert.spec.task import Head
 from minbert.train.losses import task_loss
-from minbert.train.losses.cosine_embedding import CosineEmbedding
 
 BARE = Head(name="cosine", depth=0)
 
@@ -28,13 +25,6 @@ def deep(depth: int = 1, dropout: float = 0.0, width: int = 7, inputs: int = 12)
     return CosineHead(inputs, 1, head)
 
 
-def copying(head: nn.Module) -> nn.Module:
-    """Let each layer of one unit copy its input."""
-    for name, parameter in head.named_parameters():
-        nn.init.constant_(parameter, float(name.endswith("weight")))
-    return head
-
-
 def test_pair_features() -> None:
     u, v = torch.tensor([[1.0, -2.0]]), torch.tensor([[3.0, 5.0]])
     joined = join(u, v, ("u", "v", "u*v", "|u-v|"))
@@ -42,7 +32,7 @@ def test_pair_features() -> None:
     assert join(u, v, ("|u-v|", "u")).tolist() == [[2, 7, 1, -2]]
 
 
-@pytest.mark.parametrize("depth", [1, 2, 4])
+@pytest.mark.parametrize("depth", [1, 4])
 def test_a_perceptron_is_linear_maps_with_relu_between(depth: int) -> None:
     head = MLPHead(6, 3, Head(depth=depth, width=7, dropout=0.5)).eval()
     sizes = [tuple(p.shape) for n, p in head.named_parameters() if n.endswith("weight")]
@@ -51,35 +41,31 @@ def test_a_perceptron_is_linear_maps_with_relu_between(depth: int) -> None:
     for n, linear in enumerate(head.linears):
         expected = linear(expected.relu() if n else expected)
     torch.testing.assert_close(head(embedding), expected)
+    before = {name: tensor.clone() for name, tensor in head.state_dict().items()}
+    head.start_at(torch.tensor([1.0, -2.0, 0.5]))
+    changed = [n for n, t in head.state_dict().items() if not torch.equal(t, before[n])]
+    assert changed == [f"linears.{depth - 1}.bias"]
+    assert head.get_parameter(changed[0]).tolist() == [1.0, -2.0, 0.5]
 
 
 @pytest.mark.parametrize(
     ("head", "layers", "inputs"),
     [
-        (MLPHead(1, 1, Head(dropout=0.25)), 1, 1),
         (MLPHead(1, 1, Head(depth=2, width=1, dropout=0.25)), 2, 1),
         (deep(1, dropout=0.25, width=1, inputs=2), 2, 2),  # one layer, of both sides
     ],
-    ids=["an MLP", "a deep MLP", "a cosine"],
+    ids=["an MLP", "a cosine"],
 )
 def test_dropout_is_before_each_layer_in_training_only(
     head: nn.Module, layers: int, inputs: int
 ) -> None:
-    copying(head)
+    torch.manual_seed(0)
+    for name, parameter in head.named_parameters():  # each layer copies its input
+        nn.init.constant_(parameter, float(name.endswith("weight")))
     ones = torch.ones(4000, inputs)
     lost = float((head(ones) == 0).float().mean())
     assert lost == pytest.approx(1 - 0.75**layers, abs=0.03)
     assert torch.equal(head.eval()(ones), torch.ones(4000, 1))
-    nn.init.ones_(head.train().get_parameter("linears.0.bias"))
-    if inputs == 2:
-        assert torch.equal(head(ones), torch.ones(4000, 1)), "its bias is never dropped"
-
-
-def test_the_two_sides_of_a_cosine_drop_different_entries() -> None:
-    # Wide: among 7 units all may be off at once, and the cosine of noughts is 0.
-    head, same = deep(2, dropout=0.5, width=64), draw(400, 6).repeat(1, 2)
-    torch.testing.assert_close(head.eval()(same), torch.ones(400, 1))
-    assert float(head.train()(same).detach().mean()) < 0.95
 
 
 def test_cosine_by_hand() -> None:
@@ -93,25 +79,20 @@ def test_cosine_by_hand() -> None:
     assert list(head.parameters()) == [] and list(head.state_dict()) == ["threshold"]
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("depth", [1, 3])
 def test_both_sides_go_through_the_same_layers_with_relu_after_each(depth: int) -> None:
     head = deep(depth)
-    sizes = [tuple(p.shape) for p in head.parameters()]
-    assert sizes == [(7, 6), (7,), *[(7, 7), (7,)] * (depth - 1)]
     given = sides = [draw(5, 6), draw(5, 6, seed=1)]
     for linear in head.linears:
         sides = [linear(side).clamp(min=0) for side in sides]
-    expected = [
-        float(a @ b) / math.sqrt(float(a @ a) * float(b @ b))
-        for a, b in zip(*(side.detach().double() for side in sides), strict=True)
-    ]
-    found = head(torch.cat(given, dim=1)).detach().flatten()
-    assert found.tolist() == pytest.approx(expected, abs=1e-5)
-    assert (found >= 0).all(), "no entry is negative after ReLU, so no cosine is"
+    a, b = sides
+    expected = (a * b).sum(1) / (a.norm(dim=1) * b.norm(dim=1))
+    found = head(torch.cat(given, dim=1)).flatten()
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
     assert found.unique().numel() > 1
 
 
-@pytest.mark.parametrize("which", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize("which", [(0,), (0, 1)])
 def test_the_cosine_of_a_vector_of_zeros_is_nought_with_a_finite_gradient(
     which: tuple[int, ...],
 ) -> None:
@@ -123,28 +104,13 @@ def test_the_cosine_of_a_vector_of_zeros_is_nought_with_a_finite_gradient(
     assert embedding.grad.isfinite().all()
 
 
-@pytest.mark.parametrize(
-    ("head", "bias"),
-    [(MLPHead(4, 3, Head(depth=2, width=5)), "linears.1.bias"), (deep(2), None)],
-    ids=["an MLP's last bias", "nothing of a cosine"],
-)
-def test_start_at_sets(head: MLPHead | CosineHead, bias: str | None) -> None:
-    before = {name: tensor.clone() for name, tensor in head.state_dict().items()}
-    head.start_at(torch.tensor([1.0, -2.0, 0.5] if bias else [0.7]))
-    assert all(torch.equal(t, before[n]) == (n != bias) for n, t in head.state_dict().items())
-    if bias:
-        found = head.get_parameter(bias)
-        assert found.tolist() == [1.0, -2.0, 0.5] and found.requires_grad
-
-
 def test_a_threshold_leaves_its_share_of_cosines_above_it() -> None:
     head, embeddings = CosineHead(12, 1, BARE), draw(40, 12)
     cosines, loss = head(embeddings), task_loss("cosine_embedding", head)
+    before = loss.loss(cosines, torch.ones(40))
     head.part_at(cosines, 0.3)
     assert torch.equal(head(embeddings), cosines)
     assert loss.prediction(cosines).mean().item() == pytest.approx(0.3)
     assert torch.equal(loss.scores(cosines)[:, 0] > 0.5, loss.prediction(cosines) > 0)
     assert loss.scores(torch.tensor([[-1.0], [1.0]])).min() >= 0
-    # What it is trained on does not move.
-    labels = torch.ones(40)
-    assert loss.loss(cosines, labels) == CosineEmbedding().loss(cosines, labels)
+    assert loss.loss(cosines, torch.ones(40)) == before, "what it is trained on does not move"

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tokenizers import (
-    AddedToken,
     Encoding,
     Tokenizer,
     decoders,
@@ -22,29 +21,28 @@ from tokenizers import (
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, whole
-from minbert.data import wordpiece
 from minbert.spec.architecture import Architecture
 
-TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json")
+TOKENIZERS = ("tokenizer.json", "vocab.txt")
 """Of these files, the first that a folder has is its tokenizer."""
 BESIDE = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 """Files that must not say otherwise."""
 _SETTINGS, _, _ADDED = BESIDE
 
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+"""BERT's."""
+CONTINUES = "##"
+"""The prefix of a WordPiece that continues a word."""
+
 _BERT = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
-_ROBERTA = "RobertaTokenizer"
-_CLASSES = {
-    "vocab.txt": _BERT,
-    "vocab.json": (_ROBERTA,),
-    # transformers 5 writes the last name for the one before it.
-    "tokenizer.json": (*_BERT, _ROBERTA, "PreTrainedTokenizer", "TokenizersBackend"),
-}
-"""The classes of transformers, without "Fast", whose tokens such a file alone gives."""
 _SPECIAL = {
-    **dict.fromkeys(_BERT, wordpiece.SPECIAL_TOKENS),
-    _ROBERTA: ("<s>", "<pad>", "</s>", "<unk>", "<mask>"),
+    **dict.fromkeys(_BERT, SPECIAL_TOKENS),
+    "RobertaTokenizer": ("<s>", "<pad>", "</s>", "<unk>", "<mask>"),
 }
 """The tokens that a class adds by default, which a text is never split in."""
+# transformers 5 writes the last name for the one before it.
+_CLASSES = (*_SPECIAL, "PreTrainedTokenizer", "TokenizersBackend")
+"""The classes of transformers, without "Fast", whose tokens a `tokenizer.json` gives."""
 _OPTIONS = {
     "do_lower_case": ("normalizer", "lowercase"),
     "strip_accents": ("normalizer", "strip_accents"),
@@ -57,7 +55,7 @@ _DEFAULTS = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_cha
 _FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 """What decides where an added token is found in a text; the last only beside a normalizer."""
 _MERGE = (
-    "Make them one where transformers is installed: "
+    "Make one tokenizer.json of all its files where transformers is installed: "
     "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
 )
 
@@ -78,34 +76,25 @@ def framing(tokenizer: Tokenizer, path: Path) -> Framing:
     """Return what a tokenizer puts around sentences; `UserError`, naming its file, for nothing."""
     encoded = tokenizer.encode("a", "b")
     one, two = _runs(tokenizer.encode("a")), _runs(encoded)
-    sentences = [[sentence for sentence, _ in runs] for runs in (one, two)]
-    if sentences != [[None, 0, None], [None, 0, None, 1, None]] or one[::2] != two[::4]:
+    special = [[ids for sentence, ids in runs if sentence is None] for runs in (one, two)]
+    sentences = [sentence for sentence, _ in two]
+    if sentences != [None, 0, None, 1, None] or special[0] != special[1][::2]:
         raise UserError(
-            f"{path}: the special tokens around a sentence are {_special(one)}, around a pair "
-            f"{_special(two)}; expected some in each place, and the same (the file's "
-            "post_processor). Take the tokenizer of the weights' source"
+            f"{path}: the special tokens around a sentence are {special[0]}, around a pair "
+            f"{special[1]}; expected some in each place, and the same (the file's post_processor)"
         )
-    before, between, after = _special(two)
+    before, between, after = special[1]
     return Framing(before, between, after, two_types=encoded.type_ids[-1] == 1)
 
 
-Run = tuple[int | None, tuple[int, ...]]
-"""The number of a sentence, or None for special tokens, and the ids of a run of its tokens."""
-
-
-def _runs(encoded: Encoding) -> list[Run]:
+def _runs(encoded: Encoding) -> list[tuple[int | None, tuple[int, ...]]]:
+    """Return runs of tokens: the number of their sentence, or None for special ones, and ids."""
     pairs = groupby(zip(encoded.sequence_ids, encoded.ids, strict=True), key=itemgetter(0))
     return [(sentence, tuple(token for _, token in run)) for sentence, run in pairs]
 
 
-def _special(runs: list[Run]) -> list[tuple[int, ...]]:
-    return [ids for sentence, ids in runs if sentence is None]
-
-
 def load_tokenizer(path: Path) -> Tokenizer:
     """Read a `tokenizer.json`, without truncation and padding; damaged or missing: `UserError`."""
-    if not path.is_file():
-        raise UserError(f"no such tokenizer: {path}")
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # The library raises the bare class.
@@ -129,94 +118,68 @@ def folder_tokenizer(folder: Path, arch: Architecture) -> Tokenizer:
     """
     path = next((path for name in TOKENIZERS if (path := folder / name).is_file()), None)
     if path is None:
-        raise UserError(
-            f"{folder}: has neither {' nor '.join(TOKENIZERS)}; copy one of them from the source "
-            "of the weights"
-        )
+        raise UserError(f"{folder}: has neither {' nor '.join(TOKENIZERS)}. {_MERGE}")
     config = read_json(folder / "config.json")
     said = {name: read_json(folder / name) for name in BESIDE if (folder / name).is_file()}
-    kind = _class_of(path, arch, {"config.json": config, **said})
-    if path.suffix == ".txt":
-        tokenizer = _read_word_pieces(path, said.get(_SETTINGS, {}))
+    kind, where = arch.tokenizer, "config.json: model_type"
+    for name, values in {"config.json": config, **said}.items():
+        if named := values.get("tokenizer_class"):
+            kind, where = str(named).removesuffix("Fast"), f"{name}: tokenizer_class"
+    if kind not in (_CLASSES if path.suffix == ".json" else _BERT):
+        raise UserError(
+            f"{folder}/{where} stands for {kind}, whose tokens {path.name} alone does not give; "
+            "take the files of the weights' source, or choose a different backbone"
+        )
+    if path.suffix == ".json":
+        tokenizer = load_tokenizer(path)
     else:
-        tokenizer = (_read_byte_pairs if path.name == "vocab.json" else load_tokenizer)(path)
+        tokenizer = _read_word_pieces(path, said.get(_SETTINGS, {}))
     for name, problem in _contradictions(tokenizer, kind, said):
         raise UserError(f"{folder / (name or path.name)}: {problem}. {_MERGE}")
-    if (largest := max(tokenizer.get_vocab().values())) >= arch.vocab_size:
+    around, largest = framing(tokenizer, path), max(tokenizer.get_vocab().values())
+    has = {name: (around.before + around.after)[at] for name, at in arch.token_ids.items()}
+    wrong = [name for name, token in has.items() if config.get(name) not in (None, token)]
+    if wrong or largest >= arch.vocab_size:
+        name = (*wrong, "vocab_size")[0]
         raise UserError(
-            f"{path}: has token id {largest}, but config.json's vocab_size is {arch.vocab_size}; "
-            "the tokenizer belongs to other weights"
+            f"{path}: has token id {has.get(name, largest)}, but {folder / 'config.json'}: {name} "
+            f"is {config[name]!r:.80}; the tokenizer belongs to other weights"
         )
-    around = framing(tokenizer, path)
-    for name, place in arch.token_ids.items():
-        found = around.before[0] if place == 0 else around.after[-1]
-        if config.get(name) not in (None, found):
-            raise UserError(
-                f"{path}: a sequence {'ends' if place else 'begins'} with token {found}, but "
-                f"{folder / 'config.json'}: {name} is {config[name]!r:.80}; the tokenizer belongs "
-                "to other weights"
-            )
     return tokenizer
-
-
-def _class_of(path: Path, arch: Architecture, said: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the class of transformers that makes the tokens, without "Fast"."""
-    kind, where = arch.tokenizer, f"config.json: model_type is '{arch.family}'"
-    for name, values in said.items():
-        if named := values.get("tokenizer_class"):
-            kind, where = str(named).removesuffix("Fast"), f"{name}: tokenizer_class is {named!r}"
-    if kind not in _CLASSES[path.name]:
-        raise UserError(
-            f"{path.parent}/{where}, whose tokens {path.name} alone does not give (it gives those "
-            f"of {', '.join(_CLASSES[path.name])}). Put the files of the weights' source there, or "
-            "choose another backbone"
-        )
-    return kind
 
 
 def _read_word_pieces(path: Path, settings: Mapping[str, Any]) -> Tokenizer:
     """Return BERT's tokenizer of a `vocab.txt`; a token's id is its line number from 0."""
-    try:
-        with path.open(encoding="utf-8") as lines:
-            vocabulary = {line.rstrip("\n"): number for number, line in enumerate(lines)}
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 text ({error})") from error
-    _check_special(vocabulary, "BertTokenizer", path)
+    with path.open(encoding="utf-8") as lines:
+        vocabulary = {line.rstrip("\n"): number for number, line in enumerate(lines)}
+    if missing := [token for token in SPECIAL_TOKENS if token not in vocabulary]:
+        raise UserError(f"{path}: the vocabulary has no {', '.join(missing)}; is it BERT's?")
     options = {
         _OPTIONS[key][1]: found if isinstance(found := settings.get(key), bool) else default
         for key, default in _DEFAULTS.items()
     }
-    return wordpiece.bert_tokenizer(vocabulary, normalizers.BertNormalizer(**options))
+    return bert_tokenizer(vocabulary, normalizers.BertNormalizer(**options))
 
 
-def _read_byte_pairs(path: Path) -> Tokenizer:
-    """Return RoBERTa's byte-level pairs (Liu et al., 2019) of `vocab.json` and `merges.txt`.
+def bert_tokenizer(
+    vocabulary: Mapping[str, int], normalizer: normalizers.Normalizer | None = None
+) -> Tokenizer:
+    """Return BERT's tokenizer (Devlin et al., 2019): normalise, split, longest match first.
 
-    A sentence is `<s> a </s>`, a pair `<s> a </s></s> b </s>`.
+    `vocabulary` maps tokens to ids and contains `SPECIAL_TOKENS`. `normalizer` is that of
+    bert-base-uncased by default. There is no truncation or padding.
     """
-    vocabulary, merges = read_json(path), path.with_name("merges.txt")
-    _check_special(vocabulary, _ROBERTA, path)
-    if not merges.is_file():
-        raise UserError(f"{merges}: no such file, which {path.name} needs; copy it, too")
-    try:
-        model = models.BPE.from_file(str(path), str(merges))
-    except Exception as error:  # The library raises the bare class.
-        raise UserError(f"{path}, {merges.name}: no byte-level pairs ({error})") from error
-    tokenizer = Tokenizer(model)
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    # The mask takes the space before it along, as in the authors' code.
-    added = [AddedToken(token, lstrip=token == "<mask>") for token in _SPECIAL[_ROBERTA]]
-    tokenizer.add_special_tokens(added)
-    first, last = ((token, vocabulary[token]) for token in ("<s>", "</s>"))
-    tokenizer.post_processor = processors.RobertaProcessing(last, first, add_prefix_space=False)
+    tokenizer = Tokenizer(models.WordPiece(dict(vocabulary), unk_token="[UNK]"))
+    tokenizer.normalizer = normalizer or normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix=CONTINUES)
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+    )
     return tokenizer
-
-
-def _check_special(vocabulary: Mapping[str, int], kind: str, path: Path) -> None:
-    if missing := [token for token in _SPECIAL[kind] if token not in vocabulary]:
-        whose = kind.removesuffix("Tokenizer")
-        raise UserError(f"{path}: the vocabulary has no {', '.join(missing)}; is it {whose}'s?")
 
 
 def _contradictions(
@@ -236,31 +199,21 @@ def _contradictions(
     if missing := [token for token in _SPECIAL.get(kind, ()) if token not in added]:
         yield "", f"added_tokens has no {', '.join(missing)}, as {kind} has"
     flags = _FLAGS if tokenizer.normalizer is not None else _FLAGS[:-1]
-    for name, values in said.items():
+    for file, key, token in _tokens(said):
+        has = added.get(token["content"])
+        given = token if key == "added_tokens_decoder" else {}
+        if has is None or any(given.get(n) not in (None, getattr(has, n)) for n in flags):
+            yield file, f"{key} has '{token['content']}', which the tokenizer has not, or otherwise"
+
+
+def _tokens(said: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield file, key, and what is said of a token: its `content` at least."""
+    for file, values in said.items():
         for key, value in values.items():
-            for token in _tokens_in(name, key, value):
-                if (has := added.get(token.content)) is None:
-                    yield name, f"{key} is '{token.content}', which the tokenizer does not have"
-                elif key == "added_tokens_decoder":
-                    for flag in flags:
-                        if getattr(has, flag) != getattr(token, flag):
-                            found = f"'{token.content}' with {flag} {getattr(token, flag)}"
-                            yield name, f"{key} has {found}, unlike the tokenizer"
-
-
-def _tokens_in(file: str, key: str, value: Any) -> list[AddedToken]:
-    """Return the tokens in a setting: texts, or objects with a `content`, or several of them."""
-    if file == _ADDED:
-        return [AddedToken(key)]
-    if not key.endswith(("_token", "_special_tokens", "added_tokens_decoder")):
-        return []
-    if isinstance(value, dict) and "content" not in value:
-        value = list(value.values())
-    found = []
-    for each in value if isinstance(value, list) else [value]:
-        if isinstance(each, str):
-            found.append(AddedToken(each))
-        elif isinstance(each, dict):
-            flags = {name: each[name] for name in (*_FLAGS, "special") if name in each}
-            found.append(AddedToken(each["content"], **flags))
-    return found
+            found = key if file == _ADDED else value
+            named = key.endswith(("_token", "_special_tokens", "added_tokens_decoder"))
+            if isinstance(found, dict) and "content" not in found:
+                found = list(found.values())
+            for each in found if isinstance(found, list) else [found]:
+                if each and (named or file == _ADDED):
+                    yield file, key, each if isinstance(each, dict) else {"content": each}

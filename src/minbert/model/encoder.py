@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minbert.base.errors import UserError
 from minbert.model.attention import attend
 from minbert.model.dropout import Dropout
 from minbert.model.packed import Packed
@@ -37,7 +36,7 @@ class Embeddings(nn.Module):
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
         width = arch.embedding or arch.hidden
-        self.positions, self.first_position = arch.positions, arch.first_position
+        self.first_position = arch.first_position
         self.word = table(arch.vocab_size, width)
         self.position = table(arch.position_rows, width) if arch.position_rows else None
         self.token_type = table(arch.types, width) if arch.types else None
@@ -47,12 +46,12 @@ class Embeddings(nn.Module):
         self.dtype: torch.dtype | None = None  # of the output; None: that of the weights
 
     def forward(self, batch: Packed, noise: Tensor | None = None) -> Tensor:
-        if batch.longest > self.positions:
-            raise UserError(
-                f"a row has {batch.longest} tokens, but the backbone knows "
-                f"{self.positions} positions; lower 'max_length' to that"
-            )
-        found = self.norm(self.looked_up(batch))
+        found = self.word(batch.tokens)
+        if self.position is not None:
+            found = found + self.position(batch.positions + self.first_position)
+        if self.token_type is not None:
+            found = found + self.token_type(batch.types)
+        found = self.norm(found)
         if noise is not None and self.project is None:
             found = found + noise
         found = self.dropout(found if self.dtype is None else found.to(self.dtype))
@@ -60,13 +59,6 @@ class Embeddings(nn.Module):
             return found
         found = self.project(found)
         return found if noise is None else found + noise.to(found.dtype)
-
-    def looked_up(self, batch: Packed) -> Tensor:
-        """Return each token's embeddings as a sum, [T, width]."""
-        found = self.word(batch.tokens)
-        if self.position is not None:
-            found = found + self.position(batch.positions + self.first_position)
-        return found if self.token_type is None else found + self.token_type(batch.types)
 
 
 class Sublayer(nn.Module):

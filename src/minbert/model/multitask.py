@@ -9,7 +9,7 @@ from minbert.model.packed import Packed
 from minbert.model.pooling import Pooling
 from minbert.model.precision import to_fp32
 from minbert.model.sharing import SharedEncoder
-from minbert.spec.architecture import Architecture, check_pairing, shared_parts
+from minbert.spec.architecture import Architecture, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
@@ -58,8 +58,7 @@ class MultitaskModel(Heads):
     """The encoder, and for each task of `spec`, trained or not, its pooling and its head.
 
     A task may have a convolution between the two. Weights are new, drawn from torch's default
-    generator; `encoder.load_backbone` gives the encoder pretrained ones. Raises `UserError` for a
-    pairing that the kind of encoder does not know.
+    generator; `encoder.load_backbone` gives the encoder pretrained ones.
     """
 
     def __init__(self, arch: Architecture, spec: StageSpec) -> None:
@@ -71,7 +70,6 @@ class MultitaskModel(Heads):
         self._poolings: dict[str, Pooling] = {}
         for name in tasks:
             task = spec.tasks[name]
-            check_pairing(f"task '{name}'", task.pairing, arch)
             self.add_head(name, arch.hidden)
             if task.convolution:
                 layer = load_part("token_layer", "convolution")

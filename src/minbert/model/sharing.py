@@ -7,7 +7,6 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from minbert.base.errors import UserError
 from minbert.model.encoder import Pooler, Stack, allocate, initialise
 from minbert.model.packed import Packed, join
 from minbert.spec.architecture import Architecture, Shared
@@ -83,22 +82,9 @@ class SharedEncoder(nn.Module):
         below = list(self.shared.parameters()) if len(self.own) == 1 else []
         return below + list(self.own[task].parameters())
 
+    @torch.no_grad()
     def load_backbone(self, state: Mapping[str, Tensor]) -> None:
-        """Start every copy from the same backbone: `state` has the names of `whole_encoder`.
-
-        Raises `UserError` naming a tensor that is missing, unexpected or of a wrong shape.
-        """
-        stacks = [self.shared, *(self._own(task) for task in self.own)]
-        parameters = [named for stack in stacks for named in stack.named_parameters()]
-        expected = {name: list(parameter.shape) for name, parameter in parameters}
-        found = {name: list(tensor.shape) for name, tensor in state.items()}
-        for name in {**expected, **found}:
-            theirs, ours = (of.get(name, "none") for of in (found, expected))
-            if theirs != ours:
-                raise UserError(
-                    f"the backbone's tensor '{name}': found shape {theirs}, expected {ours}; does "
-                    "its config.json belong to its weights?"
-                )
-        with torch.no_grad():
-            for name, parameter in parameters:
+        """Start every copy from the same backbone: `state` has the names of `whole_encoder`."""
+        for stack in (self.shared, *self.own.values()):
+            for name, parameter in stack.named_parameters():
                 parameter.copy_(state[name])

@@ -11,7 +11,7 @@ from minbert.model.packed import Packed
 from minbert.model.precision import to_fp32
 from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights, save_weights
-from minbert.spec.architecture import WEIGHTS, check_pairing, read_architecture, shared_parts
+from minbert.spec.architecture import WEIGHTS, read_architecture, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout
 from minbert.store.job import Job
@@ -50,7 +50,6 @@ def cache_features(
     sentences, then second ones). The encoder runs without dropout.
     """
     arch = read_architecture(backbone / "config.json")
-    check_pairing(f"task '{task}'", pairing, arch)
     encoder = SharedEncoder(arch, [task], shared_parts("all", "bottom", arch.layers), Dropout())
     encoder.load_backbone(load_weights(backbone / WEIGHTS))
     encoder.eval().to(device)

@@ -13,8 +13,7 @@ from pathlib import Path
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from minbert.data.tokenizer import save_tokenizer
-from minbert.data.wordpiece import CONTINUES, SPECIAL_TOKENS, bert_tokenizer
+from minbert.data.tokenizer import CONTINUES, SPECIAL_TOKENS, bert_tokenizer, save_tokenizer
 
 # The share of whole words among the entries that are left after the characters.
 WORD_SHARE = 0.9
