@@ -15,7 +15,6 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -230,9 +229,9 @@ class Made:
             yield ids.tolist(), types, [1] * len(ids)
 
 
-def made_of(backbone: Path | str, base: Path, *words: str) -> Made:
+def made_of(backbone: Path, base: Path) -> Made:
     """Plan with a backbone, and make its tokens as the workflow's jobs do."""
-    plan = read_plan([base / "config.yaml"], [f"backbone={backbone}", *words], base)
+    plan = read_plan([base / "config.yaml"], [f"backbone={backbone}"], base)
     for node in plan.nodes.values():
         if node.kind in ("data", "backbone", "tokens") and not node.done(plan.root):
             described = {**node.describe(), "extra": node.extra}
@@ -262,17 +261,14 @@ def theirs(folder: Path) -> Any:
         return None
 
 
-def check(folder: Path, base: Path, named: list[str], *hub: str) -> None:
-    """Check that our tokens of a folder are those of `transformers`, or that it is refused.
-
-    `hub` are words of the configuration under which it is on a hub, in place of its path.
-    """
+def check(folder: Path, base: Path, named: list[str]) -> None:
+    """Check that our tokens of a folder are those of `transformers`, or that it is refused."""
     reference = theirs(folder)
     try:
-        made = made_of("me/model" if hub else folder, base, *hub)
+        made = made_of(folder, base)
     except UserError as error:
         said = str(error)
-        assert named and "\n" not in said and (hub or str(folder) in said), said
+        assert named and "\n" not in said and str(folder) in said, said
         assert [word for word in named if word not in said] == [], said
         return
     assert reference is not None, "transformers has no tokenizer for it, and it is not refused"
@@ -358,40 +354,6 @@ def edited(model: Path, edits: list[Edit], folder: Path) -> Path:
     for edit in edits:
         edit(folder)
     return folder
-
-
-COMMIT = "abcdef0123" * 4
-
-
-@pytest.mark.parametrize(
-    ("family", "edits", "named"),
-    cases(
-        bert={
-            "as saved": (*PLAIN, saved("[USER]", "covid19"), ""),
-            "settings": (*FAST, put(SETTINGS, do_lower_case=False), f"{SETTINGS} do_lower_case"),
-        }
-    ),
-)
-def test_a_folder_on_a_hub(
-    family: str,
-    edits: list[Edit],
-    named: list[str],
-    models: dict[str, Path],
-    base: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    folder = edited(models[family], edits, tmp_path / "model")
-
-    def download(name: str, revision: str, allow_patterns: list[str]) -> str:
-        def unwanted(_: str, names: list[str]) -> list[str]:
-            return [n for n in names if not any(fnmatch(n, p) for p in allow_patterns)]
-
-        return str(shutil.copytree(folder, tmp_path / "cache", ignore=unwanted))
-
-    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
-    # Of one commit, keys are the same whatever it holds: each has results of its own.
-    check(folder, base, named, f"revision={COMMIT}", f"results={tmp_path / 'results'}")
 
 
 @pytest.mark.parametrize(
