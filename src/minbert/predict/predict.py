@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -66,7 +65,7 @@ def predict(
     chunks = predicted(Predictor(source_of(run), device), run, items)
     total = math.ceil(len(items) / CHUNK)
     quiet = total == 1 or (out is None and sys.stdout.isatty())
-    with nullcontext(_standard_output()) if out is None else written(out) as stream:
+    with nullcontext(sys.stdout) if out is None else written(out) as stream:
         for rows in tqdm(chunks, f"{variant} {chosen}", total, unit="chunk", disable=quiet):
             stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             stream.flush()
@@ -89,12 +88,6 @@ def _read(task: str, sentences: Sequence[str], source: str | None, form: str | N
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     return from_bytes(content, str(path), form, TASKS[task])
-
-
-def _standard_output() -> TextIO:
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the locale
-    return sys.stdout
 
 
 def predicted(
