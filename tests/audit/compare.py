@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,6 @@ import numpy as np
 import pyarrow.parquet as pq
 from PIL import Image
 from safetensors.numpy import load_file
-
-from .running import VOLATILE
 
 PUBLISHED = ("tables", "figures", "report.html", "variants.tsv")
 WAYS = ("device", "precision", "threads")
@@ -58,7 +56,7 @@ def equal(one: Path, other: Path) -> bool:
             with Image.open(one) as left, Image.open(other) as right:
                 return np.array_equal(np.asarray(left), np.asarray(right))
         case ".json":
-            return _settled(_json(one)) == _settled(_json(other))
+            return _json(one) == _json(other)
         case ".safetensors":
             left, right = load_file(one), load_file(other)
             return left.keys() == right.keys() and all(
@@ -75,12 +73,6 @@ def _table(path: Path) -> str:
 
 def _json(path: Path) -> Any:
     return json.loads(path.read_text("utf-8"))
-
-
-def _settled(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    return {k: _settled(v) for k, v in value.items() if k not in VOLATILE}
 
 
 def computed_otherwise(top: Path, fresh: Path, folder: str) -> bool:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import resource
 import shutil
 import sqlite3
 import zipfile
-from itertools import product
 from pathlib import Path
 
 import pytest
 
-from minbert.base.files import write_text
-
-from .course import write_course
-from .project import CHECKOUT, CONFIG, PAPER, Project, copy_workflow, planned_jobs
+from .project import PAPER, Project, planned_jobs
 
 pytestmark = pytest.mark.pipeline
 
@@ -140,70 +135,3 @@ def test_a_colleagues_seed_joins_mine(whole: Project, fresh: Project) -> None:
     assert whole.trained().items() >= mine.items()
     whole.snakemake("all")
     assert {row["seeds"] for row in whole.table(PAPER) if row.get("seeds")} == {"2"}
-
-
-ROWS = """\
-paper: mine
-title: Mine
-overall: normalised
-variants:
-  all:
-    epochs: 20
-    tasks:
-      "*": {loss: cross_entropy}
-      sst: {}
-      lmrd: {}
-      news: {}
-"""
-SOURCES = {
-    "course": "course",
-    "lmrd": "reviews.tar.gz",
-    "labels": "public",
-    "tasks": "{news: {files: news, kind: classification, classes: 2, sentence1: a, label: b}}",
-    "backbone": "model",
-}
-
-
-OTHERS = {
-    "course": "another",
-    "tasks": SOURCES["tasks"].replace("files: news", "files: another"),
-    "backbone": "bert-large-folder",
-}
-
-
-def test_no_source_is_needed_where_a_bundle_brought_its_results(tmp_path: Path) -> None:
-    """One of another name is refused before anything runs, whatever else is there."""
-    copy_workflow(tmp_path / "all")
-    project = Project(tmp_path / "all")
-    write_course(project.folder / "course")
-    write_text(project.folder / "public" / "sst.csv", "id,label\nsst-test-00000,1\n")
-    for split, n in (("train", 20), ("dev", 8)):
-        rows = "".join(f"{split} text {at},{at % 2}\n" for at in range(n))
-        write_text(project.folder / "news" / f"{split}.csv", f"a,b\n{rows}")
-    for folder, rating in product(("train", "test"), (("neg", 2), ("pos", 9))):
-        for at in range(60):
-            path = tmp_path / "reviews" / folder / rating[0] / f"{at}_{rating[1]}.txt"
-            write_text(path, f"{folder} {rating[0]} number {at}")
-    shutil.make_archive(str(project.folder / "reviews"), "gztar", tmp_path / "reviews")
-    shutil.copytree(CHECKOUT / "workflow" / "backbone", project.folder / "model")
-    write_text(project.folder / "workflow" / "grids" / "mine.yaml", ROWS)
-    (project.folder / "workflow" / "figures.yaml").unlink()
-    write_text(project.folder / "config.yaml", CONFIG)
-    project.configure(grids="[mine]", data="real", tracking="{enabled: false}", **SOURCES)
-    project.snakemake("all")
-    tables = project.tables()
-    project.minbert("bundle", "runs.zip")
-    for name in ("course", "reviews.tar.gz", "public", "news", "model", "results"):
-        (project.folder / name).rename(project.folder / f"{name}-away")
-    project.minbert("unbundle", "runs.zip")
-    assert rules(project).isdisjoint(UNTRAINED), project.jobs()
-    project.snakemake("all")
-    assert project.tables() == tables
-    project.minbert("bundle", "again.zip")
-    shutil.rmtree(project.root)
-    project.minbert("unbundle", "again.zip")
-    assert rules(project).isdisjoint(UNTRAINED), "what was imported can be shared once more"
-    for key, other in OTHERS.items():
-        project.configure(**SOURCES | {key: other})
-        assert re.search(r"no (such )?(file|folder)", project.minbert("plan", ends=2))
-    assert "no such folder" in project.snakemake("all", ends=1)

@@ -134,7 +134,7 @@ def test_a_declared_refactoring_trains_nothing(project: Project) -> None:
         append(module)(project)
     assert len(project.jobs()) > 10
     printed = project.minbert("adopt")
-    assert "of other code" in printed and "not accepted" not in printed
+    assert "other code" in printed and "not accepted" not in printed
     assert project.trained() == trained
     project.minbert("adopt", "--apply", "--reason", "a constant that nothing uses")
     assert project.jobs() == SHOWN

@@ -86,7 +86,7 @@ def test_a_refactoring_carries_whole_chains_over(old: Plan, edit: Editing) -> No
     new = plan_of(old.base)
     assert not {*old.owners} & {*new.owners}
     listed = "\n".join(report(new, None, apply=False))
-    assert "run of other code, such as three . sst+para+sts . s0 (differs in minbert.tr" in listed
+    assert "other code, such as that of three . sst+para+sts . s0 (differs in minb" in listed
     assert "--apply --reason TEXT` names it in workflow/accepted.yaml" in listed
     assert adopt(new, None) == listed, "a reason is needed"
     assert "three" in waiting(new) and not (old.base / ACCEPTED).exists()

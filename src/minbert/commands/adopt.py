@@ -102,10 +102,8 @@ class Acceptance:
         """What agrees, by new key and seed; what it starts from before it."""
         self.refused: dict[str, str] = {}
         """{title: why} of the runs for which there is one that does not agree."""
-        self.other_code: dict[str, list[str]] = defaultdict(list)
-        """The titles of the runs that agree, by each digest of their code that is not accepted."""
-        self.modules: dict[str, list[str]] = {}
-        """In which modules such code differs."""
+        self.other_code: dict[str, str] = {}
+        """A run that agrees, and where its code differs, by the digests that are not accepted."""
         alike: dict[str, list[Described]] = defaultdict(list)
         for path in sorted((self._store / "spec").glob("*.json")):
             with suppress(UserError, KeyError):  # damaged, or of settings that are unknown here
@@ -139,9 +137,8 @@ class Acceptance:
                 codes.append((digest(was["code"]), digest(features.code)))
             other = [code for code, now in codes if code != now]
             unknown = {code for code in other if code not in self._accepted}
-            for code in unknown:
-                self.other_code[code].append(name)
-                self.modules.setdefault(code, differs(old["code"], node.code))
+            where = f"{name} (differs in {some(differs(old['code'], node.code))})"
+            self.other_code = dict.fromkeys(unknown, where) | self.other_code
             for need in node.needs.values():
                 if start := self.found.get((need.node.key, need.seed_for(seed))):
                     unknown |= start.unknown
@@ -333,9 +330,8 @@ def report(plan: Plan, reason: str | None, *, apply: bool) -> Iterator[str]:
         for each in ready if apply else ():
             _place(plan.root, each)
     command = f"minbert adopt {plan.options} --apply".replace("  ", " ")
-    for code, titles in found.other_code.items():
-        runs = f"{counted(len(titles), 'run')} of other code, such as {titles[0]}"
-        yield f"{code}: {runs} (differs in {some(found.modules[code])})"
+    for code, where in found.other_code.items():
+        yield f"{code}: other code, such as that of {where}"
     for name, why in found.refused.items():
         yield f"not accepted: {name}: {why}"
     if apply and ready:
