@@ -27,47 +27,44 @@ START = (
     "from minbert.plan.describe import write; write(read_plan([Path('config.yaml')], [], Path()))"
 )
 """Writes what jobs read, as a workflow's start does."""
-CONFIG: dict[str, Any] = {
-    **{"grids": ["g.yaml"], "backbone": "builtin", "data": "real", "course": "course"},
-    **{"lmrd": "reviews.tar.gz", "labels": "labels"},
-    "tasks": {
-        "mine": {
-            **{"kind": "classification", "classes": ["bad", "good"], "sentence1": "text"},
-            **{"label": "mark", "id": "number", "title": "Mine", "dev": 0.2, "files": "mine.tsv"},
-        },
-        "far": {
-            **{"kind": "binary", "sentence1": "a", "sentence2": "b", "label": "same", "dev": 0.2},
-            "files": {"url": "https://one.example/far.tsv", "sha256": "0" * 64},
-        },
-    },
-}
-CROSS = {"loss": "binary_cross_entropy", "pairing": "cross"}
-HOW: dict[str, dict[str, Any]] = {
-    "sst": {"loss": "cross_entropy"},
-    "para": CROSS,
-    "sts": {"loss": "mse", "pairing": "cross"},
-    "cfimdb": {"loss": "cross_entropy"},
-    "lmrd": {"loss": "cross_entropy"},
-    "mine": {"loss": "cross_entropy"},
-    "far": CROSS,
-}
-GRID: dict[str, Any] = {
-    **{"paper": "p", "title": "T", "overall": "plain"},
-    "variants": {
-        **{f"of-{task}": {"tasks": {task: how}} for task, how in HOW.items()},
-        "all": {"tasks": {task: HOW[task] for task in ("sst", "para", "sts")}},
-        "frozen": {"tasks": {"sts": HOW["sts"]}, "trainable": "heads"},
-        "tuned": {"tasks": {"sst": HOW["sst"]}, "tune": {"optimiser.lr": [1e-5, 2e-5]}},
-    },
-    "figures": {
-        "confusion": {"kind": "confusion-matrix", "title": "C", "variants": ["of-sst"]},
-        "calibration": {"kind": "calibration", "title": "D", "variants": ["of-para", "all"]},
-        "scatter": {"kind": "sts-scatter", "title": "S", "variants": ["of-sts"]},
-        "architectures": {"kind": "architectures", "title": "A", "variants": ["all", "of-mine"]},
-        "ranking": {"kind": "ranking", "title": "R"},
-    },
-    "claims": [{"text": "x", "section": "1", "variant": "all", "against": "of-sst", "task": "sst"}],
-}
+CONFIG: dict[str, Any] = yaml.safe_load("""\
+grids: [g.yaml]
+backbone: builtin
+data: real
+course: course
+lmrd: reviews.tar.gz
+labels: labels
+tasks:
+  mine: {kind: classification, classes: [bad, good], sentence1: text, label: mark, id: number,
+    title: Mine, dev: 0.2, files: mine.tsv}
+  far: {kind: binary, sentence1: a, sentence2: b, label: same, dev: 0.2,
+    files: {url: "https://one.example/far.tsv",
+      sha256: "0000000000000000000000000000000000000000000000000000000000000000"}}
+""")
+GRID: dict[str, Any] = yaml.safe_load("""\
+paper: p
+title: T
+overall: plain
+variants:
+  of-sst: {tasks: {sst: &sst {loss: cross_entropy}}}
+  of-para: {tasks: {para: &para {loss: binary_cross_entropy, pairing: cross}}}
+  of-sts: {tasks: {sts: &sts {loss: mse, pairing: cross}}}
+  of-cfimdb: {tasks: {cfimdb: {loss: cross_entropy}}}
+  of-lmrd: {tasks: {lmrd: {loss: cross_entropy}}}
+  of-mine: {tasks: {mine: {loss: cross_entropy}}}
+  of-far: {tasks: {far: {loss: binary_cross_entropy, pairing: cross}}}
+  all: {tasks: {sst: *sst, para: *para, sts: *sts}}
+  frozen: {tasks: {sts: *sts}, trainable: heads}
+  tuned: {tasks: {sst: *sst}, tune: {optimiser.lr: [0.00001, 0.00002]}}
+figures:
+  confusion: {kind: confusion-matrix, title: C, variants: [of-sst]}
+  calibration: {kind: calibration, title: D, variants: [of-para, all]}
+  scatter: {kind: sts-scatter, title: S, variants: [of-sts]}
+  architectures: {kind: architectures, title: A, variants: [all, of-mine]}
+  ranking: {kind: ranking, title: R}
+claims:
+  - {text: x, section: "1", variant: all, against: of-sst, task: sst}
+""")
 Name = tuple[str, str]
 """A node's kind, and what the plan calls it."""
 Plan = dict[Name, dict[str, Any]]

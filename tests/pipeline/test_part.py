@@ -44,20 +44,6 @@ def test_only_runs_its_own_jobs_and_leaves_the_rest(project: Project) -> None:
     assert "train 3-bert 0" in project.jobs() and "train 1-bert 0" not in project.jobs()
 
 
-def test_a_part_alone_can_predict(project: Project, tmp_path: Path) -> None:
-    fresh = project.copy(tmp_path / "fresh")
-    for name in ("tables", "figures"):
-        shutil.rmtree(fresh.root / name)
-    for name in ("variants.tsv", "published.json", "report.html"):
-        (fresh.root / name).unlink()
-    fresh.snakemake("all", *ONLY)
-    assert '"task"' in fresh.minbert("predict", "1-bert", "--task", "sst", "a fine film .")
-    # Trained before, with the whole grid.
-    assert '"task"' in fresh.minbert("predict", "3-bert", "--task", "sst", "a fine film .")
-    above = "has the files of a part; its results folder is results"
-    assert above in fresh.minbert("figure", FIGURE[8:], "--results", "results/only", ends=2)
-
-
 def test_one_file_by_its_plain_name(project: Project) -> None:
     target = str((project.root / FIGURE).relative_to(project.folder)) + ".pdf"
     file = project.folder / target
