@@ -24,7 +24,10 @@ SIZES = {
     "para": {"train": 18, "dev": 8, "test": 4},
     "sts": {"train": 10, "dev": 7, "test": 5},
 }
-LOSSES = {"sst": "cross_entropy", "para": "binary_cross_entropy", "sts": "mse"}
+LOSSES = {
+    **{"sst": "cross_entropy", "lmrd": "cross_entropy"},
+    **{"para": "binary_cross_entropy", "sts": "mse"},
+}
 
 SpecMaker = Callable[..., StageSpec]
 

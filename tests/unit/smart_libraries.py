@@ -17,12 +17,12 @@ Divergence = Callable[[Tensor, Tensor], Tensor]
 
 def on_padded_rows(
     model: Callable[[Tensor], Tensor], batch: Packed, noise: Tensor
-) -> tuple[Callable[[Tensor], Tensor], Tensor, Tensor]:
-    """Return `model` as a function of a move [B, L, H], `noise` [T, H] as such, and the mask."""
+) -> tuple[Callable[[Tensor], Tensor], Tensor]:
+    """Return `model` as a function of a move [B, L, H], and `noise` [T, H] as such."""
     real = torch.arange(batch.longest) < batch.lengths[:, None]
     padded = torch.zeros(*real.shape, noise.shape[1])
     padded[real] = noise
-    return lambda move: model(move[real]), padded, real
+    return lambda move: model(move[real]), padded
 
 
 def library(
@@ -31,8 +31,8 @@ def library(
     noise: Tensor,
     smart: Smart,
     last: Divergence | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Return penalty and move as the authors' library has them; f takes a move [B, L, H].
+) -> Tensor:
+    """Return the penalty as the authors' library has it; f takes a move [B, L, H].
 
     With `last`, that is the penalty's divergence, and `apart` that of the ascent alone.
     """
@@ -44,7 +44,7 @@ def library(
         moved = noise + smart.step * noise.grad
         norm = torch.linalg.vector_norm(moved, ord=math.inf, dim=-1, keepdim=True)
         noise = (moved / (norm + 1e-6)).detach()
-    return smart.weight * (last or apart)(f(noise), clean), noise
+    return smart.weight * (last or apart)(f(noise), clean)
 
 
 def kl_loss(output: Tensor, target: Tensor, reduction: str = "batchmean") -> Tensor:

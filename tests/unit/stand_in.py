@@ -93,9 +93,6 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let jobs of this process find the device, and make it of tensors that check each other."""
     generator = torch.Generator
     with monkeypatch.context() as patch, Checked():
-        patch.setattr(torch.backends.mps, "is_available", lambda: True)
         patch.setattr(torch, "Generator", lambda device="cpu": generator())
-        nothing = torch.zeros(1, dtype=torch.uint8)
-        patch.setattr(torch.mps, "get_rng_state", lambda device=DEVICE: nothing)
-        patch.setattr(torch.mps, "set_rng_state", lambda state, device=DEVICE: None)
+        patch.setattr(torch.mps, "_get_default_mps_generator", generator)
         yield

@@ -142,3 +142,17 @@ def conflicting(spec: StageSpec, sources: Any) -> tuple[Finetuned, Tensor]:
         if ((jacobian @ jacobian.T) < 0).sum() >= 4:
             return model, jacobian
     raise AssertionError("no seed made two pairs of tasks conflict")
+
+
+def projected(gradients: Tensor, draw: torch.Generator, itself: bool = False) -> Tensor:
+    """Return gradients [n, P] as PCGrad changes each, by the paper's algorithm.
+
+    Whether a gradient meets `itself` is up to the algorithm: in Pytorch-PCGrad it does.
+    """
+    changed = gradients.clone()
+    for i, left in enumerate(changed):
+        for j in torch.randperm(len(gradients), generator=draw).tolist():
+            product = left @ gradients[j]
+            if (itself or j != i) and product < 0:
+                left.sub_(product / gradients[j].square().sum() * gradients[j])
+    return changed

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import torch
 from stepping import CPU, SIAMESE, STEP, assert_same, make_loop
 from test_train_resume import IDENTITY, STAGES, Interrupted
 
-from minbert.base.files import read_json
 from minbert.spec.stage import StageSpec
 from minbert.train.checkpoints import Checkpoints
 from minbert.train.device import choose_precision, is_out_of_memory
@@ -33,65 +33,53 @@ pytestmark = [
 TUNED = [name for name, stage in STAGES.items() if stage.get("trainable", "all") == "all"]
 
 
-def gradients(spec: StageSpec, sources: Any, device: torch.device) -> dict[str, Any]:
-    """Return a step's gradients in fp32 by parameter, brought to the CPU."""
-    loop = make_loop(spec, sources, device=device)
-    loop.gradients(STEP)
-    return {
-        name: None if p.grad is None else p.grad.cpu().to_dense()
-        for name, p in loop.model.module.named_parameters()
-    }
-
-
 @pytest.mark.parametrize("settings", [{}, {"surgery": "pcgrad"}, {"shared_layers": 1}])
 def test_gradients_are_those_of_the_cpu(
     settings: dict[str, Any], make_spec: Any, sources: Any
 ) -> None:
     spec = make_spec({"sst": {}, "para": SIAMESE, "sts": {}}, still=True, **settings)
-    expected = gradients(spec, sources, CPU)
+    found = []
+    for device in (DEVICE, CPU):
+        loop = make_loop(spec, sources, device=device)
+        loop.gradients(STEP)
+        named = loop.model.module.named_parameters()
+        found.append({n: None if p.grad is None else p.grad.cpu().to_dense() for n, p in named})
     assert any(
-        gradient.abs().max() > 1e-3 for gradient in expected.values() if gradient is not None
+        gradient.abs().max() > 1e-3 for gradient in found[1].values() if gradient is not None
     )
-    assert_same(gradients(spec, sources, DEVICE), expected, rtol=1e-3, atol=1e-5)
+    assert_same(*found, rtol=1e-3, atol=1e-5)
 
 
-def train(
-    spec: StageSpec,
-    sources: Any,
-    out: Path,
-    device: torch.device,
-    precision: str,
-    checkpoints: Checkpoints | None = None,
-) -> tuple[list[float], dict[str, Any]]:
-    """Train a stage; return its losses, of train and dev in the history's order, and its record."""
-    out.mkdir(exist_ok=True)
-    how = {"device": str(device), "precision": precision, "checkpoints": checkpoints}
-    train_stage(spec, 4, sources(*spec.tasks), out, title="gpu", **how)
-    rows = pq.read_table(out / "history.parquet").to_pylist()
-    assert len(pq.read_table(out / "predictions.parquet"))
-    losses = [row["value"] for row in rows if row["metric"] == "loss"]
-    return losses, read_json(out / "run.json")
+Train = Callable[..., tuple[list[float], dict[str, Any]]]
 
 
-def test_a_stage_ends_where_it_does_on_the_cpu(
-    make_spec: Any, sources: Any, tmp_path: Path
-) -> None:
+@pytest.fixture
+def train(sources: Any, tmp_path: Path) -> Train:
+    """Return a function that trains a stage; it returns its losses, in order, and its record."""
+
+    def run(spec: StageSpec, device: Any = DEVICE, precision: str = "fp32", **more: Any) -> Any:
+        how = {"title": "gpu", "device": str(device), "precision": precision, **more}
+        record = train_stage(spec, 4, sources(*spec.tasks), tmp_path / "out", **how)
+        rows = pq.read_table(tmp_path / "out" / "history.parquet").to_pylist()
+        return [row["value"] for row in rows if row["metric"] == "loss"], record
+
+    return run
+
+
+def test_a_stage_ends_where_it_does_on_the_cpu(make_spec: Any, train: Train) -> None:
     spec = make_spec(epochs=2, still=True, optimiser={"lr": 1e-3})
-    expected, _ = train(spec, sources, tmp_path / "cpu", CPU, "fp32")
-    found, _ = train(spec, sources, tmp_path / "gpu", DEVICE, "fp32")
-    assert found == pytest.approx(expected, rel=1e-3)
+    assert train(spec)[0] == pytest.approx(train(spec, CPU)[0], rel=1e-3)
 
 
 @pytest.mark.parametrize("name", TUNED)
 def test_stages_train_in_the_precision_that_auto_chooses(
-    name: str, make_spec: Any, sources: Any, tmp_path: Path
+    name: str, make_spec: Any, train: Train
 ) -> None:
     settings = {**STAGES[name], "optimiser": {"lr": 1e-4}}
     spec = make_spec(epochs=2, still=True, **settings)
-    exact, _ = train(spec, sources, tmp_path / "fp32", DEVICE, "fp32")
-    found, record = train(spec, sources, tmp_path / "auto", DEVICE, "auto")
+    found, record = train(spec, precision="auto")
     assert record["environment"]["precision"] == choose_precision("auto", DEVICE)
-    assert found == pytest.approx(exact, rel=0.05)
+    assert found == pytest.approx(train(spec)[0], rel=0.05)
     if DEVICE.type == "cuda":
         assert record["peak_device_memory_bytes"] > 0
         assert record["environment"]["device"] == torch.cuda.get_device_name(DEVICE)
@@ -99,17 +87,15 @@ def test_stages_train_in_the_precision_that_auto_chooses(
 
 @pytest.mark.parametrize("name", TUNED)
 def test_a_stopped_stage_goes_on_with_the_draws_that_it_would_have_had(
-    name: str, make_spec: Any, sources: Any, tmp_path: Path
+    name: str, make_spec: Any, train: Train, tmp_path: Path
 ) -> None:
     """To rounding: sums on a GPU have no fixed order. Other dropout moves losses by far more."""
     spec = make_spec(epochs=2, **STAGES[name])
-    whole, record = train(spec, sources, tmp_path / "whole", DEVICE, "fp32")
+    whole, record = train(spec)
     steps = record["outcome"]["steps"]
-    cut = Interrupted(tmp_path / "work", steps // 2 - 1)
     with pytest.raises(SystemExit):
-        train(spec, sources, tmp_path / "cut", DEVICE, "fp32", cut)
-    again = Checkpoints(tmp_path / "work", IDENTITY, every=0.0)
-    found, record = train(spec, sources, tmp_path / "cut", DEVICE, "fp32", again)
+        train(spec, checkpoints=Interrupted(tmp_path / "work", steps // 2 - 1))
+    found, record = train(spec, checkpoints=Checkpoints(tmp_path / "work", IDENTITY, every=0.0))
     assert record["outcome"]["steps"] == steps
     assert found == pytest.approx(whole, rel=1e-3)
 

@@ -12,14 +12,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_batches import alone
 from torch import Tensor
 
-from minbert.base.errors import UserError
 from minbert.data.tokenizer import Framing
 from minbert.model.packed import Packed
-from minbert.train.examples import Examples, by_length, frame, reader
-from minbert.train.finetune import Finetuned
+from minbert.train.examples import Examples, Sequences, frame, reader
 
 CPU = torch.device("cpu")
 SPECIAL = Framing((2,), (3,), (3,))
@@ -100,60 +97,15 @@ def test_batches_are_what_a_plain_construction_gives(
     assert packed.longest == max(len(ids) for ids, _ in expected) == MAX
     assert packed.tokens.dtype == packed.types.dtype == packed.lengths.dtype == torch.int64
     assert labels.tolist() == [table[row]["label"] for row in chosen]
-    assert labels.dtype == torch.float32
+    assert read(tokens[task], task, pairing)["test"].labels.isnan().all()
 
 
-def test_labels_stay_real_numbers_and_absent_ones_are_nan(
-    tokens: dict[str, Path], read: Any
-) -> None:
-    found = read(tokens["sts"], "sts", "cross")
-    assert not torch.equal(found["dev"].labels, found["dev"].labels.round())
-    assert len(found["test"]) == 5 and bool(found["test"].labels.isnan().all())
-    assert found["test"].ids == [f"sts-test-{n}" for n in range(5)]
-
-
-def one_row(write_tokens: Any, folder: Path, *tokens: int) -> Path:
-    row = {"id": "a", "split": "train", "label": 1.0, "tokens1": tokens, "tokens2": None}
-    path: Path = write_tokens(folder / "tokens.parquet", [row])
-    return path
-
-
-def test_a_split_without_rows(write_tokens: Any, tmp_path: Path, read: Any) -> None:
-    splits = read(one_row(write_tokens, tmp_path, 7), "sst", None)
-    assert [len(splits[split]) for split in ("train", "dev", "test")] == [1, 0, 0]
-    with pytest.raises(ValueError, match="no examples of task 'sst'"):
-        splits["dev"].pool(lambda batches: [batches[0][1].tokens[:, None].float()])
-
-
-@pytest.mark.parametrize("token", [-1, 60, 2**31 - 1])
-def test_tokens_beyond_the_vocabulary_are_refused(
-    write_tokens: Any, tmp_path: Path, token: int, read: Any
-) -> None:
-    wrong = rf"tokens.parquet: train has tokens from .*{token}.*, expected 0 to 59 .*; delete "
-    with pytest.raises(UserError, match=wrong):
-        read(one_row(write_tokens, tmp_path, 7, token), "sst", None)
-
-
-def test_distinct_sequences_are_told_apart_by_tokens_and_types(
-    write_tokens: Any, tmp_path: Path, read: Any
-) -> None:
+def test_distinct_sequences_are_told_apart_by_tokens_and_types() -> None:
     # A literal [SEP] in a sentence: the same tokens can be two different pairs.
     pairs = [([7], [8, SEP, 9]), ([7, SEP, 8], [9]), ([7, 8, SEP], [9]), ([7], [8, SEP, 9])]
-    rows = [
-        {"id": f"{n}", "split": "train", "label": 1.0, "tokens1": a, "tokens2": b}
-        for n, (a, b) in enumerate(pairs)
-    ]
-    path = write_tokens(tmp_path / "tokens.parquet", rows)
-    found, places = read(path, "para", "cross")["train"].distinct()
+    framed = [frame(array(*a), array(*b), SPECIAL, MAX) for a, b in pairs]
+    found, places = Sequences(framed, CPU).distinct()
     assert found.tolist() == [0, 1, 2] and places.tolist() == [0, 1, 2, 0]
-
-
-@pytest.mark.parametrize(("limit", "count"), [(1, 9), (20, 5), (64, 3), (10_000, 1)])
-def test_evaluation_batches_cover_each_row_once_within_the_limit(limit: int, count: int) -> None:
-    lengths = np.array([5, 30, 2, 2, 9, 17, 2, 30, 4])
-    parts = list(by_length(lengths, limit))
-    assert sorted(np.concatenate(parts).tolist()) == list(range(9)) and len(parts) == count
-    assert all(len(p) == 1 or len(p) * lengths[p].max() <= limit for p in parts)
 
 
 @every_case
@@ -174,28 +126,3 @@ def test_each_distinct_sequence_is_encoded_once_and_order_restored(
     assert found.tolist() == [[float(ids[1]), float(ids[-2])] for ids in expected]
     assert len(seen) == len(set(seen)) < len(expected)
     assert set(seen) == {tuple(ids) for ids in expected}
-
-
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
-@every_case
-def test_outputs_of_a_split_are_those_of_its_examples_one_by_one(
-    task: str, pairing: Any, pooling: str, make_spec: Any, sources: Any
-) -> None:
-    chosen = {"pooling": pooling, "features": ("u", "v", "|u-v|") if pairing == "siamese" else ()}
-    spec = make_spec({task: chosen | ({"pairing": pairing} if pairing else {})})
-    model = Finetuned(spec, sources(task), CPU)
-    model.module.eval()
-    found, examples = model.outputs(task, "dev"), model.examples[task]["dev"]
-    assert not found.requires_grad
-    with torch.no_grad():
-        rows = (examples.batch(torch.tensor([n]))[0] for n in range(len(examples)))
-        singles = [alone(model.module, task, row) for row in rows]
-    torch.testing.assert_close(found, torch.cat(singles), rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize(("asked", "found"), [(512, 24), (10, 10)])
-def test_sequences_are_cut_to_the_backbones_positions(
-    asked: int, found: int, make_spec: Any, sources: Any
-) -> None:
-    model = Finetuned(make_spec(("sst",), max_length=asked), sources("sst"), CPU)
-    assert model.examples["sst"]["train"].lengths.max() == found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,32 +25,27 @@ from minbert.train import device
 from minbert.train.loop import Loop
 from minbert.train.samplers import Step
 from minbert.train.step import Gradients
-from minbert.train.surgery.gradients import combine
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=30), st.floats(0.1, 300))
 def test_a_division_keeps_order_and_budget(sizes: list[float], budget: float) -> None:
-    parts = list(room.divide(np.array(sizes), budget))
-    assert [n for part in parts for n in range(len(sizes))[part]] == list(range(len(sizes)))
-    if sum(sizes) <= budget * (1 - 1e-9):
-        assert len(parts) == 1
-        return
-    budget *= room.PART if len(parts) > 1 else 1
-    for part, after in zip(parts, [*parts[1:], None], strict=True):
-        inside = sizes[part]
-        assert len(inside) == 1 or sum(inside) <= budget * (1 + 1e-9)
-        if after is not None:
-            assert sum(inside) + sizes[after.start] > budget * (1 - 1e-9)
+    parts = [sizes[part] for part in room.divide(np.array(sizes), budget)]
+    assert list(chain(*parts)) == sizes
+    if len(parts) > 1:
+        budget *= room.PART
+    near = 1 + 1e-9
+    assert all(len(part) == 1 or sum(part) <= budget * near for part in parts)
+    for part, (first, *_) in pairwise(parts):
+        assert (sum(part) + first) * near > budget, "no part could be larger"
 
 
 @pytest.mark.parametrize("lengths", [[12] * 16, [200, 180]])
-@pytest.mark.parametrize("hidden", [64, 128])
-@pytest.mark.parametrize(("kind", "wider"), [(Architecture, 4), (ModernBert, 1.5)])
+@pytest.mark.parametrize(("kind", "intermediate"), [(Architecture, 256), (ModernBert, 96)])
 def test_the_estimate_is_near_what_a_backward_pass_keeps(
-    lengths: list[int], hidden: int, kind: type[Architecture], wider: float
+    lengths: list[int], kind: type[Architecture], intermediate: int
 ) -> None:
-    shapes = {"layers": 3, "heads": hidden // 16, "positions": 256}
-    arch = kind(vocab_size=50, hidden=hidden, intermediate=int(wider * hidden), **shapes)
+    shapes = {"hidden": 64, "layers": 3, "heads": 4, "positions": 256}
+    arch = kind(vocab_size=50, intermediate=intermediate, **shapes)
     encoder = whole_encoder(arch, Dropout())
     initialise(encoder)
     count = sum(lengths)
@@ -72,36 +68,20 @@ def model_of(parameters: int, trained: bool = True) -> nn.Module:
     return nn.Linear(parameters, 1, bias=False, device="meta").requires_grad_(trained)
 
 
-def test_the_budget_is_a_share_of_the_machine_and_keeps_to_its_limit(
+def test_the_budget_is_a_share_of_the_machine_and_of_a_large_models_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room.os, "cpu_count", lambda: 8)
-    limit = tmp_path / "memory.max"
-    monkeypatch.setattr(device, "CGROUP", limit)
-    large = model_of(2**46)
-    whole = room.activation_budget(CPU, 8, large)
-    assert room.activation_budget(CPU, 2, large) == pytest.approx(whole / 4)
-    limit.write_text("max\n")
-    assert room.activation_budget(CPU, 8, large) == whole
-    limit.write_text(f"{2**30}\n")
-    found = [room.activation_budget(CPU, 8, model) for model in (large, model_of(1))]
-    assert found == [room.SHARE * 2**30] * 2
-
-
-def test_the_budget_is_a_share_of_a_large_models_state_and_leaves_small_ones_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     """The state is weights, and a gradient and two moments of each that is trained."""
+    monkeypatch.setattr(room.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(device, "CGROUP", limit := tmp_path / "memory.max")
+    limit.write_text(f"{2**30}\n")
+    found = [room.activation_budget(CPU, threads, model_of(2**46)) for threads in (8, 2)]
+    assert found == [room.SHARE * 2**30, room.SHARE * 2**28]
+    limit.write_text("max\n")
+    assert room.activation_budget(CPU, 8, model_of(2**46)) > room.SHARE * 2**30
     monkeypatch.setattr(room, "machine_memory", lambda: 2**40)
-    base, mini = model_of(109_482_240), model_of(22_700_000)
-    state = 16 * 109_482_240
-    assert room.activation_budget(CPU, 1, base) == pytest.approx(room.OF_STATE * state)
-    frozen = model_of(109_482_240, trained=False)
-    assert room.activation_budget(CPU, 1, frozen) == pytest.approx(room.SMALL - state / 4)
-    # 64 Quora pairs in MiniLM: 128 sequences, and SMART works on them twice.
-    shape = Architecture(hidden=384, layers=6, heads=12, intermediate=1536)
-    pairs = shape.activation_bytes(np.full(128, 16)).sum()
-    assert room.activation_budget(CPU, 1, mini) / 2 > pairs
+    base, frozen = (room.activation_budget(CPU, 8, model_of(10**8, of)) for of in (True, False))
+    assert (base, frozen) == (room.OF_STATE * 16 * 10**8, room.SMALL - 4 * 10**8)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +95,7 @@ def test_parts_add_up_to_the_whole_batch(
     for budget, parts in ((float("inf"), 1), (1.0, 4)):
         model = tiny_model(spec, sources)
         run = Gradients(spec, model, 0, generator(), budget)
-        found.append((run(STEP)[0], grads(model)))
+        found.append((run(STEP), grads(model)))
         assert run.most_parts == parts
     (told, whole), (told_of_parts, divided) = found
     assert_same(divided, whole, rtol=1e-4, atol=1e-6)
@@ -126,28 +106,19 @@ def test_parts_add_up_to_the_whole_batch(
         assert one_pass.loss.item() == pytest.approx(several.loss.item(), rel=1e-5)
 
 
-def run_out(loop: Loop, monkeypatch: pytest.MonkeyPatch, most: int, error: BaseException) -> None:
+def run_out(loop: Loop, monkeypatch: pytest.MonkeyPatch, most: int, error: str) -> None:
     """Let passes over more than `most` examples run out of memory."""
     forward = loop.model.forward
 
     def limited(step: Step) -> Any:
         if sum(len(rows) for _, rows in step) > most:
-            raise error
+            raise RuntimeError(error)
         return forward(step)
 
     monkeypatch.setattr(loop.model, "forward", limited)
 
 
-NO_MEMORY = [
-    torch.OutOfMemoryError("CUDA out of memory"),
-    RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried 9 bytes"),
-    MemoryError(),
-]
-
-
-@pytest.mark.parametrize("error", NO_MEMORY, ids=lambda error: type(error).__name__)
 def test_a_step_without_memory_is_made_again_in_parts(
-    error: BaseException,
     make_spec: Any,
     sources: Any,
     monkeypatch: pytest.MonkeyPatch,
@@ -155,7 +126,7 @@ def test_a_step_without_memory_is_made_again_in_parts(
 ) -> None:
     spec = make_spec(still=True)
     easy, hard = make_loop(spec, sources), make_loop(spec, sources)
-    run_out(hard, monkeypatch, 3, error)
+    run_out(hard, monkeypatch, 3, "CUDA out of memory")
     for loop in (easy, hard):
         loop.step(STEP)
         loop.step(STEP)
@@ -163,43 +134,20 @@ def test_a_step_without_memory_is_made_again_in_parts(
     assert len(hard.meter.unread) == len(easy.meter.unread)
     ours, expected = (list(loop.model.module.parameters()) for loop in (hard, easy))
     torch.testing.assert_close(ours, expected, rtol=0, atol=1e-6)
-    told = capsys.readouterr().err
-    assert told.count("out of memory at step") == 1 and "MiB of activations" in told
+    assert capsys.readouterr().err.count("out of memory at step") == 1
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "message"),
+    ("error", "message"),
     [
-        (NO_MEMORY[0], UserError, r"3 of sst, 4 of para.*Lower 'batch_size'.*CUDA"),
-        (RuntimeError("shapes do not fit"), RuntimeError, "^shapes do not fit"),
+        ("CUDA out of memory", "also in smaller parts. Lower 'batch_size'.*CUDA"),
+        ("shapes do not fit", "^shapes do not fit"),
     ],
 )
 def test_a_step_that_runs_out_twice_says_what_to_do_and_other_errors_are_not_tried_again(
-    error: BaseException,
-    kind: type[BaseException],
-    message: str,
-    make_spec: Any,
-    sources: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    error: str, message: str, make_spec: Any, sources: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = make_loop(make_spec(), sources)
     run_out(loop, monkeypatch, 0, error)
-    with pytest.raises(kind, match=message):
+    with pytest.raises((UserError, RuntimeError), match=message):
         loop.step(STEP)
-
-
-def test_a_step_that_runs_out_in_its_surgery_is_told_once(
-    make_spec: Any, sources: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loop = make_loop(make_spec(surgery="pcgrad", weighting="dynamic_average"), sources)
-    failing = [NO_MEMORY[0]]
-
-    def once(*given: Any, **named: Any) -> Any:
-        if failing:
-            raise failing.pop()
-        return combine(*given, **named)
-
-    monkeypatch.setattr("minbert.train.step.combine", once)
-    loop.step(STEP)
-    assert not failing and len(loop.meter.unread) == len(STEP)
-    assert loop.gradients.weighting.state_dict()["steps"] == 1

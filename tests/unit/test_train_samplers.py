@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from stepping import generator
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
-from minbert.spec.epochs import EPOCHS
 from minbert.spec.parts import PARTS, load_part
 from minbert.train.samplers import EpochSampler, Step
 from minbert.train.schedules import Setting
@@ -26,7 +23,6 @@ PASSES = ["sst"] * 3 + ["para"] * 6 + ["sts"] * 2
 UNEQUAL = {"sst": 100, "para": 1600, "sts": 25}
 PAPER = {"sst": 8544, "para": 141_506, "sts": 6040}
 BATCHES = {"sst": {"batch_size": 8}, "para": {"batch_size": 128}, "sts": {"batch_size": 8}}
-FIXED = ["unified", "alternating", "recycled", "sequential"]
 DRAWN: dict[str, dict[str, Any]] = {"temperature": {"temperature": 2.0}, "annealed": {}}
 
 
@@ -55,18 +51,12 @@ def plain(steps: list[Step]) -> list[list[tuple[str, list[int]]]]:
     return [[(task, rows.tolist()) for task, rows in step] for step in steps]
 
 
-def test_every_sampler_is_covered() -> None:
-    assert {*FIXED, *DRAWN} == set(PARTS["sampler"]) == set(EPOCHS)
-
-
 @pytest.mark.parametrize(
     ("name", "tasks", "chosen", "expected", "in_order"),
     [
         ("unified", {}, {}, [[4, 4, 4], [3, 3, 3]], TASKS * 2),
-        ("unified", {"sts": {"trained": False}}, {}, [[4, 4], [4, 4], [2, 2]], ["sst", "para"] * 3),
         ("unified", {"para": {"batch_size": 10}}, {}, [[4, 10, 4], [3, 7, 3]], TASKS * 2),
         ("alternating", {}, {}, [[4]] * 3 + [[3]] * 3, TASKS * 2),
-        ("recycled", {}, {}, [[4, 4, 4]] * 5 + [[4, 3, 4]], TASKS * 6),
         ("recycled", {"para": {"trained": False}}, {}, [[4, 4]] * 2 + [[2, 4]], ["sst", "sts"] * 3),
         ("sequential", {}, {}, [[4], [4], [2], *[[4]] * 5, [3], [4], [3]], PASSES),
         ("sequential", {}, ORDER, [[4], [1]] * 3, ["sts"] * 2 + ["sst"] * 2 + ["para"] * 2),
@@ -83,42 +73,33 @@ def test_steps_of_an_epoch(
         assert [task for step in steps for task, _ in step] == in_order
 
 
-@pytest.mark.parametrize("name", FIXED)
-def test_rows_are_used_equally_often_and_each_epoch_is_drawn_anew(
-    name: str, make_spec: Any
-) -> None:
-    made = sampler(make_spec, name)
-    epochs = [list(made.epoch()) for _ in range(12)]
-    for task, size in SIZES.items():
-        orders = [rows_of(steps, task) for steps in epochs]
-        assert len({tuple(order) for order in orders}) == 12
-        assert set().union(*orders) == set(range(size))
-        for order in orders:
-            counts = Counter(order)
-            assert max(counts.values()) - min(counts[row] for row in range(size)) <= 1
-
-
 @pytest.mark.parametrize(
     ("name", "chosen", "subset", "steps"),
     [
-        ("unified", {"examples": 5}, 5, 2),
-        ("unified", {"examples": 30}, 30, 8),
+        *(("unified", {}, 7, 2), ("recycled", {}, 23, 6), ("sequential", {}, 23, 11)),
         ("unified", {"share": 0.5}, 4, 1),  # of the smallest, which has 7
         ("recycled", {"examples": 12}, 12, 3),
-        ("recycled", {"examples": 1000}, 23, 6),
-        ("sequential", {"examples": 9}, 9, 3 + 3 + 2),
         ("sequential", {"share": 0.5, "examples": 6}, 6, 2 + 2 + 1),
+        *(("unified", {"steps": n}, 4 * n, n) for n in (1, 40)),
+        ("recycled", {"steps": 5}, 20, 5),
+        ("sequential", {"steps": 1}, 4, 3),  # one of each task at least
+        ("sequential", {"steps": 22}, 48, 22),
+        *(("alternating", {"steps": n}, 4 * -(-n // 3), 3 * -(-n // 3)) for n in (1, 5, 42)),
     ],
 )
-def test_a_subset_is_drawn_anew_each_epoch(
+def test_rows_are_used_equally_often_and_each_epoch_is_drawn_anew(
     name: str, chosen: dict[str, Any], subset: int, steps: int, make_spec: Any
 ) -> None:
     made = sampler(make_spec, name, **chosen)
-    epochs = [rows_of(list(made.epoch()), "para") for _ in range(12)]
-    assert made.steps == steps and {len(rows) for rows in epochs} == {subset}
-    assert all(len(set(rows)) == min(subset, 23) for rows in epochs)
-    assert len(set().union(*epochs)) > 15
-    assert subset >= 23 or len({frozenset(rows) for rows in epochs}) > 6
+    epochs = [list(made.epoch()) for _ in range(12)]
+    assert {len(drawn) for drawn in epochs} == {made.steps} == {steps}
+    assert {len(rows_of(drawn, "para")) for drawn in epochs} == {subset}
+    for task, size in SIZES.items():
+        orders = [rows_of(drawn, task) for drawn in epochs]
+        assert len({tuple(order) for order in orders}) > 6
+        for order in orders:
+            counts = Counter(order)
+            assert max(counts.values()) - min(counts[row] for row in range(size)) <= 1
 
 
 def test_the_papers_random_subsets(make_spec: Any) -> None:
@@ -129,47 +110,18 @@ def test_the_papers_random_subsets(make_spec: Any) -> None:
     assert (share.examples["para"], share.steps) == (70_045, 548)
 
 
-three_batches = st.tuples(*[st.integers(1, 12)] * 3)
-
-
-@settings(max_examples=60)
-@given(
-    batches=three_batches,
-    examples=st.none() | st.integers(1, 60),
-    seed=st.integers(0, 2**32),
-)
-def test_alternating_steps_are_unifieds_batches(
-    make_spec: Any, batches: tuple[int, int, int], examples: int | None, seed: int
-) -> None:
-    tasks = {task: {"batch_size": b} for task, b in zip(SIZES, batches, strict=True)}
-    given = {"tasks": tasks, "seed": seed, "examples": examples}
-    made, whole = (sampler(make_spec, name, **given) for name in ("alternating", "unified"))
+def test_alternating_steps_are_unifieds_batches(make_spec: Any) -> None:
+    tasks = {"sst": {"batch_size": 3}, "para": {"batch_size": 5}}
+    made, whole = (
+        sampler(make_spec, name, tasks=tasks, examples=17) for name in ("alternating", "unified")
+    )
     assert (made.steps, made.examples) == (3 * whole.steps, whole.examples)
     for _ in range(2):
         steps = [[batch] for step in whole.epoch() for batch in step]
         assert plain(list(made.epoch())) == plain(steps)
-        assert len(steps) == made.steps
 
 
-@pytest.mark.parametrize("name", FIXED)
-@pytest.mark.parametrize("steps", [1, 5, 40])
-def test_given_steps_are_those_of_an_epoch_whatever_the_sizes(
-    name: str, steps: int, make_spec: Any
-) -> None:
-    tasks = {"sst": {"batch_size": 2}, "para": {"batch_size": 6}}
-    made = sampler(make_spec, name, tasks=tasks, steps=steps)
-    drawn = list(made.epoch())
-    # Sequential: five, four and two steps are a pass; each task has one at least.
-    rounded = {"sequential": {1: 3}, "alternating": {1: 3, 5: 6, 40: 42}}
-    assert len(drawn) == made.steps == rounded.get(name, {}).get(steps, steps)
-    for task, size in SIZES.items():
-        counts = Counter(rows_of(drawn, task))
-        batches = sum(name == task for step in drawn for name, _ in step)
-        assert counts.total() == batches * made.batch[task]
-        assert max(counts.values()) - min(counts[row] for row in range(size)) <= 1
-
-
-@pytest.mark.parametrize("name", [*FIXED, *DRAWN])
+@pytest.mark.parametrize("name", PARTS["sampler"])
 def test_an_epoch_goes_on_where_it_was_cut_and_draws_from_its_generator_alone(
     name: str, make_spec: Any
 ) -> None:
@@ -201,10 +153,8 @@ def assert_drawn_by(steps: list[Step], sizes: dict[str, float]) -> dict[str, flo
 @pytest.mark.parametrize(
     ("temperature", "chosen", "weights"),
     [
-        (1.0, {}, {"sst": 100.0, "para": 1600.0, "sts": 25.0}),
         (1.0, {"examples": 100}, {"sst": 100.0, "para": 100.0, "sts": 25.0}),
         (2.0, {}, {"sst": 10.0, "para": 40.0, "sts": 5.0}),
-        (1e9, {}, {"sst": 1.0, "para": 1.0, "sts": 1.0}),
     ],
 )
 def test_tasks_come_in_proportion_to_a_power_of_their_size(
@@ -216,39 +166,25 @@ def test_tasks_come_in_proportion_to_a_power_of_their_size(
     shares = assert_drawn_by(steps, weights)
     told = {task: n / sum(made.examples.values()) for task, n in made.examples.items()}
     assert len(steps) == made.steps and told == pytest.approx(shares, abs=1e-3)
-
-
-def test_a_step_is_a_full_batch_and_all_rows_come_before_one_comes_twice(make_spec: Any) -> None:
-    steps = list(sampler(make_spec, "temperature", UNEQUAL).epoch())
-    assert len(steps) == sampler(make_spec, "sequential", UNEQUAL).steps
-    assert {len(rows) for ((_, rows),) in steps} == {4}
-    for task, size in UNEQUAL.items():
+    for task, size in UNEQUAL.items():  # all rows come before one comes twice
         rows = rows_of(steps, task)
-        assert rows
-        for start in range(0, len(rows), size):
-            part = rows[start : start + size]
-            assert len(set(part)) == len(part) and set(part) <= set(range(size))
+        assert {len(part) for ((_, part),) in steps} == {4}
+        assert all(len({*rows[n : n + size]}) == size for n in range(0, len(rows) - size, size))
 
 
-@pytest.mark.parametrize("exponents", [(1.0, 0.8, 0.6, 0.4, 0.2), (1.0,)])
-def test_annealing_goes_from_proportional_to_a_fifth_of_the_power(
-    exponents: tuple[float, ...], make_spec: Any
-) -> None:
-    made = sampler(make_spec, "annealed", UNEQUAL, epochs=len(exponents), steps=4000)
+def test_annealing_goes_from_proportional_to_a_fifth_of_the_power(make_spec: Any) -> None:
+    made = sampler(make_spec, "annealed", UNEQUAL, epochs=5, steps=4000)
     planned: Counter[str] = Counter()
-    for exponent in exponents:
+    for exponent in (1.0, 0.8, 0.6, 0.4, 0.2):
         weights = {task: n**exponent for task, n in UNEQUAL.items()}
         shares = assert_drawn_by(list(made.rest(0)), weights)
-        planned.update({task: 4000 * 4 * share / len(exponents) for task, share in shares.items()})
+        planned.update({task: 4000 * 4 * share / 5 for task, share in shares.items()})
     assert made.examples == pytest.approx(planned, abs=1), "planned by the mean of the epochs"
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"sampler": {"name": "temperature"}}, "'sampler.temperature' .* go together"),
-    ({"sampler": {"name": "annealed", "temperature": 2.0}}, "go together"),
     ({"sampler": {"name": "annealed"}, "surgery": "pcgrad"}, "or more tasks in each step"),
-    ({"trainable": "lora"}, "go together"),
-    ({"lora": {"rank": 2}}, "go together"),
     ({"trainable": "adapters", "lora": {}}, "go together"),
 ]
 
@@ -271,11 +207,9 @@ def rates(name: str, steps: int, warmup: float = 0.0) -> list[Setting]:
 @pytest.mark.parametrize(
     ("name", "steps", "warmup", "expected"),
     [
-        ("constant", 4, 0.0, [1.0] * 4),
         ("constant", 20, 0.2, [0.2, 0.4, 0.6, 0.8] + [1.0] * 16),
         ("linear", 5, 0.0, FALL),
         ("linear", 9, 0.444, [0.2, 0.4, 0.6, 0.8, *FALL]),
-        ("cosine", 8, 0.0, HALF_COSINE),
         ("cosine", 10, 0.2, [1 / 3, 2 / 3, *HALF_COSINE]),
     ],
 )
@@ -283,12 +217,9 @@ def test_schedules_by_hand(name: str, steps: int, warmup: float, expected: list[
     found = rates(name, steps, warmup)
     assert [setting.factor for setting in found] == pytest.approx(expected)
     assert {setting.beta1 for setting in found} == {None}
-    if name != "constant":  # The rate is zero only after the last step.
-        after = load_part("schedule", name)(steps, warmup)(steps)
-        assert after.factor == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("warmup", [0.0, 0.1, 0.5, 0.33])
+@pytest.mark.parametrize("warmup", [0.0, 0.1, 0.33])
 def test_onecycle_is_torchs(warmup: float) -> None:
     optimiser = AdamW([torch.nn.Parameter(torch.zeros(1))], lr=1e-3)
     oracle = OneCycleLR(optimiser, max_lr=1e-3, total_steps=50, pct_start=warmup or 0.3)
@@ -297,10 +228,3 @@ def test_onecycle_is_torchs(warmup: float) -> None:
         assert (1e-3 * factor, beta1) == pytest.approx((group["lr"], group["betas"][0]), rel=1e-6)
         optimiser.step()
         oracle.step()
-
-
-@pytest.mark.parametrize("name", PARTS["schedule"])
-@pytest.mark.parametrize("steps", [1, 2, 3])
-@pytest.mark.parametrize("warmup", [0.0, 0.3, 0.9])
-def test_short_runs(name: str, steps: int, warmup: float) -> None:
-    assert all(0 < setting.factor <= 1 for setting in rates(name, steps, warmup))

@@ -29,7 +29,7 @@ from minbert.figures.scored import (
 )
 from minbert.spec.figures import Ladder, Ranking, Stability
 from minbert.spec.task import TASKS
-from minbert.train.selection import report_mask
+from minbert.train.selection import dev_masks
 
 LABEL = 38  # characters of a row's label: more would leave no room for the panels
 _TITLES = 110  # characters of all panels' titles and the longest label side by side
@@ -124,7 +124,7 @@ def _counted(inputs: Inputs, split: str, measure: str) -> str:
         return ""
     table = read_file(inputs.rows[measure], ["id", "label"], {"split": split})
     ids = table.filter(table["label"].is_valid())["id"].to_pylist()
-    return f"\nn = {report_mask(ids, how).sum()}"
+    return f"\nn = {dev_masks(ids, how)['dev'].sum()}"
 
 
 _PLUS = " + "

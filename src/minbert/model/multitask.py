@@ -1,6 +1,7 @@
 """The model of a stage: an encoder shared as the spec says, and each task's pooling and head."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -45,6 +46,19 @@ class Heads(nn.Module):
             pooled = join(u, v, features)
         return self.heads[task](pooled)
 
+    def forward(
+        self, batches: Sequence[tuple[str, Any]], noise: Tensor | None = None
+    ) -> list[Tensor]:
+        """Return the logits [B, classes] of each (task, batch), as `pooled` takes them."""
+        pooled = self.pooled(batches, noise)
+        return [self.from_pooled(task, of) for (task, _), of in zip(batches, pooled, strict=True)]
+
+    def pooled(
+        self, batches: Sequence[tuple[str, Any]], noise: Tensor | None = None
+    ) -> list[Tensor]:
+        """Return the pooled embeddings of each (task, batch): those that it holds."""
+        return [batch for _, batch in batches]
+
     def shared_parameters(self) -> list[nn.Parameter]:
         """Return the parameters that several tasks train: never a head's."""
         return []
@@ -75,13 +89,6 @@ class MultitaskModel(Heads):
                 layer = load_part("token_layer", "convolution")
                 self.convolutions[name] = layer(arch.hidden, task.convolution)
             self._poolings[name] = load_part("pooling", task.pooling)()
-
-    def forward(
-        self, batches: Sequence[tuple[str, Packed]], noise: Tensor | None = None
-    ) -> list[Tensor]:
-        """Return the logits [B, classes] of each (task, batch), as `pooled` takes them."""
-        pooled = self.pooled(batches, noise)
-        return [self.from_pooled(task, of) for (task, _), of in zip(batches, pooled, strict=True)]
 
     def pooled(
         self, batches: Sequence[tuple[str, Packed]], noise: Tensor | None = None

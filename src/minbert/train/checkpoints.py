@@ -8,28 +8,43 @@ from typing import Any, ClassVar
 from zipfile import ZipFile
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.utils._pytree import tree_map
 
-from minbert.base.errors import UserError
 from minbert.base.files import whole
 from minbert.model.weights import load_weights, save_weights
 
 
 class Part:
-    """A part of a run that must survive an interruption: by default, attributes of these names."""
+    """A part of a run that must survive an interruption: by default, attributes of these names.
+
+    They are tensors and plain values, in dicts and lists, or generators. Those in dicts and lists
+    are on `device`.
+    """
 
     kept: ClassVar[tuple[str, ...]] = ()
+    device = torch.device("cpu")
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the part needs to go on: tensors and plain values, in dicts and lists."""
-        return {name: getattr(self, name) for name in self.kept}
+        found = {name: getattr(self, name) for name in self.kept}
+        return {n: x.get_state() if isinstance(x, Generator) else x for n, x in found.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what `state_dict` returned, with all tensors on the CPU."""
         for name, value in state.items():
-            device = getattr(getattr(self, name), "device", None)
-            setattr(self, name, value if device is None else value.to(device))
+            now = getattr(self, name)
+            if isinstance(now, Generator):
+                now.set_state(value)
+            elif isinstance(now, Tensor):  # A parameter stays the one that is trained.
+                now.data = value.to(now.device)
+            else:
+                setattr(self, name, moved(value, self.device))
+
+
+def moved(values: Any, device: torch.device) -> Any:
+    """Return plain values with all tensors among them on `device`."""
+    return tree_map(lambda x: x.detach().to(device) if isinstance(x, Tensor) else x, values)
 
 
 class Checkpoints:
@@ -47,8 +62,8 @@ class Checkpoints:
         self.every = every
         self.stop: int | None = None  # the signal that asked the run to stop
         self.best_epoch = 0  # 0 before there is one
-        self._parts: Mapping[str, Part] = {}
-        self._computed_on = ""
+        self.parts: Mapping[str, Part] = {}
+        self._of: list[str] = []  # whose states are taken
         self._last = time.monotonic()
 
     @property
@@ -73,28 +88,21 @@ class Checkpoints:
         not `computed_on` the same kind of device in the same precision: on a CPU, the state of
         embeddings is of a different kind.
         """
-        self._parts, self._computed_on = parts, computed_on
+        self.parts, self._of = parts, [self.identity, computed_on, *parts]
         states = list(self.folder.glob("state-*.pt"))
         if self.every is None or not states:
             return ""
         path = max(states, key=lambda state: int(state.stem.partition("-")[2]))
         try:
-            with ZipFile(path) as file:
-                if damaged := file.testzip():  # torch writes checksums, but reads none
-                    return f"{path} is damaged: the checksum of its {damaged} is wrong"
+            with ZipFile(path) as file:  # torch writes checksums, but reads none.
+                damaged = file.testzip()
             state = torch.load(path, map_location="cpu", weights_only=True)
-            if state["identity"] != self.identity:
-                return f"{path} is from another run or from other code"
-            if state["computed_on"] != computed_on:
-                return f"{path} was computed on {state['computed_on']}, not {computed_on}"
-            if state["parts"].keys() != parts.keys():
-                return f"{path} holds other parts than this run has"
+            if damaged or state["of"] != self._of:
+                return f"{path} is damaged, or from another run, device or precision"
             if state["best_epoch"]:
                 load_weights(self._best(state["best_epoch"]))  # whole if they can be read
-        except UserError as error:
-            return str(error)
         except Exception as error:  # Damaged bytes raise errors of all kinds.
-            return f"{path} cannot be read ({type(error).__name__}: {error})"
+            return f"{path} cannot be used ({type(error).__name__}: {error})"
         self.best_epoch = state["best_epoch"]
         for name, part in parts.items():
             part.load_state_dict(state["parts"].pop(name))
@@ -112,14 +120,9 @@ class Checkpoints:
         """Write the state after `step` (from 1), and remove what it replaces."""
         path = self.folder / f"state-{step}.pt"
         if self.every is not None:
-            parts = {name: part.state_dict() for name, part in self._parts.items()}
-            on_cpu = tree_map(lambda x: x.detach().cpu() if isinstance(x, Tensor) else x, parts)
-            state = {
-                "identity": self.identity,
-                "computed_on": self._computed_on,
-                "best_epoch": self.best_epoch,
-                "parts": on_cpu,
-            }
+            parts = {name: part.state_dict() for name, part in self.parts.items()}
+            parts = moved(parts, torch.device("cpu"))
+            state = {"of": self._of, "best_epoch": self.best_epoch, "parts": parts}
             with whole(path) as temporary, temporary.open("wb") as file:
                 torch.save(state, file)
             self._last = time.monotonic()
@@ -136,25 +139,14 @@ class Checkpoints:
 
 
 class Generators(Part):
-    """Random generators as a part of a run: torch's default ones, and those in `own` by name."""
+    """torch's default random generators, of the CPU and of the device, as a part of a run."""
 
-    def __init__(self, device: torch.device, own: Mapping[str, torch.Generator]) -> None:
-        self.device = device
-        self.own = own
+    kept = ("of_cpu", "of_device")
 
-    def state_dict(self) -> dict[str, Any]:
-        states = {f"own.{name}": own.get_state() for name, own in self.own.items()}
-        if self.device.type == "cuda":
-            states["cuda"] = torch.cuda.get_rng_state(self.device)
-        if self.device.type == "mps":
-            states["mps"] = torch.mps.get_rng_state()
-        return states | {"torch": torch.get_rng_state()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        torch.set_rng_state(state["torch"])
-        if self.device.type == "cuda":
-            torch.cuda.set_rng_state(state["cuda"], self.device)
-        if self.device.type == "mps":
-            torch.mps.set_rng_state(state["mps"])
-        for name, own in self.own.items():
-            own.set_state(state[f"own.{name}"])
+    def __init__(self, device: torch.device) -> None:
+        self.of_cpu = self.of_device = torch.default_generator
+        if device.type == "cuda":
+            place = torch.cuda.current_device() if device.index is None else device.index
+            self.of_device = torch.cuda.default_generators[place]
+        if device.type == "mps":
+            self.of_device = torch.mps._get_default_mps_generator()

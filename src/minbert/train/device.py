@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import re
 import timeit
 from functools import partial
 from pathlib import Path
@@ -12,24 +11,29 @@ import torch
 from minbert.base.errors import UserError
 
 
+def set_up(device: str, precision: str, threads: int) -> tuple[torch.device, str]:
+    """Prepare this process to compute on so many threads; return its device and its precision."""
+    torch.set_num_threads(threads)
+    set_up_memory()
+    chosen = choose_device(device)
+    return chosen, choose_precision(precision, chosen)
+
+
 def choose_device(requested: str) -> torch.device:
     """Return the device for `auto` (a CUDA GPU if there is one), `cpu`, `mps`, `cuda` or `cuda:N`.
 
     Raises `UserError` for any other word, and if torch does not see the device.
     """
-    if not re.fullmatch("auto|cpu|mps|cuda(:[0-9]{1,2})?", requested):
-        raise UserError(f"device is '{requested}'; expected auto, cpu, mps, cuda or cuda:N")
     if requested == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    device = torch.device(requested)
-    if (device.type == "cuda" and torch.cuda.device_count() <= (device.index or 0)) or (
-        device.type == "mps" and not torch.backends.mps.is_available()
-    ):
+        requested = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=requested).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
         raise UserError(
-            f"device '{requested}' was asked for, but torch {torch.__version__} sees none. "
-            "Set device: auto or cpu, or install a build of torch that supports it."
-        )
-    return device
+            f"device is '{requested}'; expected auto, cpu, mps, cuda or cuda:N, and torch "
+            f"{torch.__version__} that supports it and sees one: {reason}"
+        ) from None
 
 
 def choose_precision(requested: str, device: torch.device) -> str:
@@ -121,7 +125,5 @@ def release_memory(device: torch.device | None = None) -> None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether `error` says that memory ran out, on whichever device."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    said = ("can't allocate memory", "MPS backend out of memory")
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in said)
+    told = ("out of memory", "can't allocate memory")
+    return isinstance(error, MemoryError) or any(words in str(error) for words in told)

@@ -1,76 +1,67 @@
 """Dev scores after each epoch, and the predictions of the best and the last one."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
 
-from minbert.evaluate.scoring import score_task
-from minbert.spec.stage import SelectionSplit, StageSpec
-from minbert.spec.task import TASKS
+from minbert.spec.stage import StageSpec
 from minbert.train.history import History
-from minbert.train.selection import report_mask, selection_mask
+from minbert.train.selection import dev_masks
 from minbert.train.trainable import TrainableModel
 
 PREDICTIONS = pa.schema(
-    [
-        ("id", pa.string()),
-        ("task", pa.string()),
-        ("split", pa.string()),
-        ("prediction", pa.float64()),
-        ("scores", pa.list_(pa.float32())),
-        ("label", pa.float64()),
-        ("last", pa.float64()),
-    ]
+    {
+        "id": pa.string(),
+        "task": pa.string(),
+        "split": pa.string(),
+        "prediction": pa.float64(),
+        "scores": pa.list_(pa.float32()),
+        "label": pa.float64(),
+        "last": pa.float64(),
+    }
 )
 
 
 class Evaluation:
-    """Scores a model's trained tasks on dev, logs the scores, and keeps the outputs."""
+    """Scores a model's trained tasks on dev, logs the scores, and keeps the outputs.
+
+    `masks` are those of `dev_masks`, by task.
+    """
 
     def __init__(self, spec: StageSpec, model: TrainableModel, history: History) -> None:
         self.spec = spec
         self.model = model
         self.history = history
+        self.masks = {
+            task: dev_masks(of["dev"].ids, spec.selection_split)
+            for task, of in model.examples.items()
+        }
         self.last: Mapping[str, Tensor] = {}  # dev outputs by task, of the last epoch
         self.best: Mapping[str, Tensor] = {}  # and of the best one, unless that was before a resume
 
-    def score(self, step: int, epoch: int) -> tuple[dict[str, float], dict[str, float]]:
-        """Return the scores on dev by task: those that are reported, those that choose the epoch.
+    def score(self) -> dict[str, dict[str, float]]:
+        """Return the scores by task on `dev` and, if a half of it chooses the epoch, `selection`.
 
-        If a half of dev chooses, its scores are logged as split `selection`, the others' as `dev`.
+        Those that come last choose.
         """
         self.model.module.eval()
-        self.last = {task: self.model.outputs(task, "dev") for task in self.spec.trained_tasks}
-        reported = self._score(step, epoch, "dev", report_mask)
-        if self.spec.selection_split == "dev":
-            return reported, reported
-        return reported, self._score(step, epoch, "selection", selection_mask)
-
-    def _score(
-        self,
-        step: int,
-        epoch: int,
-        split: str,
-        mask: Callable[[Sequence[str], SelectionSplit], np.ndarray],
-    ) -> dict[str, float]:
-        """Return the scores of the last dev outputs within `mask`, and log them as `split`."""
-        scores: dict[str, float] = {}
-        log = partial(self.history.log, step, epoch, split)
-        for task, outputs in self.last.items():
-            examples, of_task = self.model.examples[task]["dev"], self.model.losses[task]
-            within = torch.from_numpy(mask(examples.ids, self.spec.selection_split))
-            rows = within.to(outputs.device)
-            output, labels = outputs[rows], examples.labels[rows]
-            prediction = of_task.prediction(output).cpu().numpy()
-            scores[task] = score_task(task, prediction, labels.cpu().numpy())
-            log(task, "loss", of_task.loss(output, labels).item())
-            log(task, TASKS[task].metric, scores[task])
-        self.history.log_overall(step, epoch, split, scores)
-        return scores
+        tasks = self.spec.trained_tasks
+        self.last = {task: self.model.outputs(task, "dev") for task in tasks}
+        found: dict[str, dict[str, float]] = {}
+        for split in self.masks[tasks[0]]:
+            scores = found[split] = {}
+            for task, outputs in self.last.items():
+                of_task = self.model.losses[task]
+                rows = torch.from_numpy(self.masks[task][split]).to(outputs.device)
+                output, labels = outputs[rows], self.model.examples[task]["dev"].labels[rows]
+                self.history.log(split, task, "loss", of_task.loss(output, labels).item())
+                prediction = of_task.prediction(output).cpu()
+                scores[task] = self.history.log_score(split, task, prediction, labels.cpu())
+            self.history.log_overall(split, scores)
+        return found
 
     def predictions(self) -> pa.Table:
         """Return the rows of `predictions.parquet`, once the best epoch's weights are restored.
@@ -89,14 +80,14 @@ class Evaluation:
 
     def _predictions(self, task: str, split: str) -> pa.Table:
         examples, of_task = self.model.examples[task][split], self.model.losses[task]
-        is_dev = split == "dev"
-        output = self.best.get(task) if is_dev else None
+        output = self.best.get(task) if split == "dev" else None
         if output is None:
             output = self.model.outputs(task, split)
         splits = np.full(len(examples), split, dtype=object)
         last = torch.full((len(examples),), torch.nan)
-        if is_dev:
-            splits[~report_mask(examples.ids, self.spec.selection_split)] = "selection"
+        if split == "dev":
+            for name, mask in self.masks[task].items():
+                splits[mask] = name
             if task in self.last:
                 last = of_task.prediction(self.last[task])
 

@@ -15,21 +15,19 @@ from minbert.spec.architecture import WEIGHTS, read_architecture, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout
 from minbert.store.job import Job
-from minbert.train.device import choose_device, choose_precision, set_up_memory
+from minbert.train.device import set_up
 from minbert.train.examples import Pairing, reader
 
 
 def make(job: Job) -> None:
-    torch.set_num_threads(job.threads)
-    set_up_memory()
-    device = choose_device(job.device)
+    device, precision = set_up(job.device, job.extra["precision"], job.threads)
     cache_features(
         **{name: job.spec[name] for name in ("task", "pooling", "pairing", "max_length")},
         backbone=job.need("weights").parent,
         tokens=job.need("tokens"),
         out=job.out / "features.safetensors",
         device=device,
-        precision=choose_precision(job.extra["precision"], device),
+        precision=precision,
     )
 
 

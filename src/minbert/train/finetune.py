@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,7 +12,6 @@ from minbert.model.weights import load_weights
 from minbert.spec.architecture import WEIGHTS, read_architecture
 from minbert.spec.stage import StageSpec
 from minbert.train.examples import Examples, reader
-from minbert.train.samplers import Step
 from minbert.train.trainable import Sources, TrainableModel
 
 
@@ -43,26 +41,6 @@ class Finetuned(TrainableModel):
     def _start(self, spec: StageSpec, sources: Sources) -> None:
         if sources.start is not None:
             start_from(self.module, load_weights(sources.start), sources.start)
-
-    def forward(self, step: Step) -> list[tuple[Tensor, Tensor]]:
-        batches, labels = [], []
-        for task, rows in step:
-            packed, label = self.examples[task]["train"].batch(rows)
-            batches.append((task, packed))
-            labels.append(label)
-            self.tokens_seen += len(packed.tokens)
-        return list(zip(self.module(batches), labels, strict=True))
-
-    def activations(self, task: str, rows: Tensor) -> np.ndarray:
-        examples = self.examples[task]["train"]
-        lengths = examples.lengths[examples.sequence_rows(rows).numpy()]
-        # A siamese pair has two sequences: all first ones, then all second ones.
-        return self.architecture.activation_bytes(lengths).reshape(-1, len(rows)).sum(0)
-
-    @torch.no_grad()
-    def outputs(self, task: str, split: str) -> Tensor:
-        pooled = self.examples[task][split].pool(self.module.pooled)
-        return self.module.from_pooled(task, pooled)
 
 
 def start_from(model: MultitaskModel, state: dict[str, Tensor], where: Path) -> None:

@@ -2,9 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 
@@ -15,45 +13,17 @@ from minbert.model.encoder import Embeddings, compute_in
 from minbert.model.weights import load_weights
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
-from minbert.train.activation_budget import in_parts
 from minbert.train.checkpoints import Checkpoints, Generators, Part
 from minbert.train.device import is_out_of_memory, release_memory
 from minbert.train.evaluation import Evaluation
 from minbert.train.history import History, TrainingMeter
 from minbert.train.optimiser import AdamW
 from minbert.train.samplers import EpochSampler, Step
-from minbert.train.selection import report_mask, selection_mask
-from minbert.train.step import Gradients, TaskResult
-from minbert.train.surgery.gradients import Surgery, cosine_rows, layer_groups
+from minbert.train.step import Gradients
 from minbert.train.trainable import TrainableModel
 
 POINTS = 400
 """Training-loss rows that a run aims at, so that a long run's history stays small."""
-
-
-@dataclass
-class Position(Part):
-    """How far a run has come: `done` steps of `epoch` (from 1), `step` in all."""
-
-    epoch: int = 1
-    done: int = 0
-    step: int = 0
-    best_epoch: int = 0
-    best_score: float = float("-inf")
-    score: float = float("nan")
-    training: float = 0.0  # seconds of the steps
-    before: float = 0.0  # of the whole run, in its interrupted parts
-
-    def __post_init__(self) -> None:
-        self._started = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """The seconds of the whole run so far."""
-        return self.before + time.perf_counter() - self._started
-
-    def state_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"before": self.seconds}
 
 
 @dataclass(frozen=True)
@@ -82,11 +52,7 @@ class Loop:
         settings: Settings,
         history: History,
     ) -> None:
-        self.spec = spec
-        self.model = model
-        self.settings = settings
-        self.history = history
-        self.position = Position()
+        self.spec, self.model, self.settings, self.history = spec, model, settings, history
         self.evaluation = Evaluation(spec, model, history)
         compute_in(model.module, settings.precision)
         self._check_sizes()
@@ -101,46 +67,38 @@ class Loop:
         )
         draws = torch.Generator().manual_seed(seed * 2 + 2)
         self.gradients = Gradients(spec, model, seed, draws, settings.activation_budget)
-        self.layer_groups = layer_groups(model.module, self.gradients.shared)
         self.total = self.sampler.steps * spec.epochs
+        self.window = max(1, min(self.sampler.steps, self.total // POINTS))
+        self.meter = TrainingMeter(history, train)
         chosen = spec.optimiser.schedule
         schedule = load_part("schedule", chosen.name)(self.total, chosen.warmup)
-        on_cpu = settings.device.type == "cpu"
         # A sparse gradient's rows are counted on the host: an accelerator would have to wait.
-        parts = model.module.modules() if on_cpu else ()
+        parts = model.module.modules() if settings.device.type == "cpu" else ()
         by_rows = [part.word for part in parts if isinstance(part, Embeddings)]
         self.optimiser = AdamW(self.gradients.parameters(), spec.optimiser, schedule, by_rows)
-        window = max(1, min(self.sampler.steps, self.total // POINTS))
-        self.meter = TrainingMeter(history, train, window, read_every=1 if on_cpu else 50)
 
     def _check_sizes(self) -> None:
         for task in self.spec.trained_tasks:
-            examples = self.model.examples[task]
-            if not len(examples["train"]):
+            if not len(self.model.examples[task]["train"]):
                 raise UserError(f"task '{task}' has no training examples")
-            ids = examples["dev"].ids
-            if not ids:
-                raise UserError(f"task '{task}' has no dev examples to choose the best epoch by")
-            for mask in (selection_mask, report_mask):
-                if not mask(ids, self.spec.selection_split).any():
-                    raise UserError(
-                        f"task '{task}': its {len(ids)} dev examples are too few for "
-                        "'selection_split: half'"
-                    )
+            if not all(mask.any() for mask in self.evaluation.masks[task].values()):
+                raise UserError(
+                    f"task '{task}' has too few dev examples to choose the best epoch by "
+                    f"(selection_split: {self.spec.selection_split})"
+                )
 
     def parts(self) -> Mapping[str, Part]:
         """Return what survives an interruption, by name."""
-        own = {"surgery": self.gradients.generator}
-        if self.gradients.penalty is not None:
-            own["penalty"] = self.gradients.penalty.generator
         parts: dict[str, Part | None] = {
             "model": self.model,
             "optimiser": self.optimiser,
+            **{f"rows {number}": rows for number, rows in self.optimiser.rows.items()},
             "meter": self.meter,
             "history": self.history,
-            "position": self.position,
             "sampler": self.sampler,
-            "generators": Generators(self.settings.device, own),
+            "generators": Generators(self.settings.device),
+            "gradients": self.gradients,
+            "penalty": self.gradients.penalty,
             "surgery": self.gradients.method,
             "weighting": self.gradients.weighting,
         }
@@ -151,7 +109,7 @@ class Loop:
 
         Returns what the record holds as `outcome`.
         """
-        at, settings, progress = self.position, self.settings, self.settings.progress
+        at, settings, progress = self.history.position, self.settings, self.settings.progress
         computed_on = f"{settings.device.type}, {settings.precision}"
         if refused := settings.checkpoints.resume(self.parts(), computed_on):
             progress.say(f"starting from scratch: {refused}")
@@ -176,35 +134,37 @@ class Loop:
 
     def _train_epoch(self) -> None:
         """Make the steps of the epoch that are not done yet."""
-        at = self.position
+        at = self.history.position
         self.model.module.train()
-        last = at.step - at.done + self.sampler.steps
         clock = time.perf_counter()
         for batch in self.sampler.rest(at.done):
             at.step, at.done = at.step + 1, at.done + 1
-            self.gradients.measure = at.step % self.meter.window == 0
-            results, surgery = self.step(batch)
-            self.meter.after_step(at.step, at.epoch, last=at.step == last)
-            if self.gradients.measure:
-                self._log_measured(results, surgery)
+            is_last = at.done == self.sampler.steps
+            self.gradients.measure = at.step % self.window == 0
+            self.step(batch)
+            if self.gradients.measure or is_last:
+                self.meter.end_window()
+            for (task, metric), value in self.gradients.measured.items():
+                self.history.log("train", task, metric, float(value))
             self.settings.progress.update(at.epoch, self.meter.latest)
             at.training += time.perf_counter() - clock
-            if at.step != last:
+            if not is_last:
                 self.settings.checkpoints.after_step(at.step)
             clock = time.perf_counter()
 
     def _end_epoch(self) -> None:
         """Score dev, keep the weights if they are the best so far, and save the state."""
-        at, checkpoints = self.position, self.settings.checkpoints
+        at, checkpoints = self.history.position, self.settings.checkpoints
         if self.gradients.weighting is not None:
             self.gradients.weighting.end_epoch()
         self.optimiser.flush()
         self.optimiser.zero_grad()
         release_memory()
-        self.meter.end_epoch(at.step, at.epoch)
-        reported, choosing = self.evaluation.score(at.step, at.epoch)
+        self.meter.end_epoch()
+        scores = self.evaluation.score()
+        *_, choosing = scores.values()
         at.score = selection_score(choosing, self.spec.select)
-        self.settings.progress.epoch(at.epoch, self.spec.epochs, reported, at.score)
+        self.settings.progress.epoch(at.epoch, self.spec.epochs, scores["dev"], at.score)
         if at.score > at.best_score:
             at.best_epoch, at.best_score = at.epoch, at.score
             self.evaluation.best = self.evaluation.last
@@ -213,47 +173,35 @@ class Loop:
         if at.epoch <= self.spec.epochs:
             checkpoints.after_step(at.step, save=True)
 
-    def step(self, batch: Step) -> tuple[list[TaskResult], Surgery | None]:
-        """Make one step, in smaller parts if memory runs out; return what `Gradients` returns."""
-        failed = ""
-        while True:
-            self.optimiser.zero_grad()
-            try:
-                found = self.gradients(batch)
-                break
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                if failed:
-                    raise UserError(
-                        f"{failed}. Lower 'batch_size' or 'max_length', run fewer jobs at once, or "
-                        f"use a smaller backbone. {error}"
-                    ) from error
-            # Not in the handler of the error, whose traceback holds on to the activations.
+    def step(self, batch: Step, again: bool = False) -> None:
+        """Make one step; if memory runs out, it is made `again` in smaller parts."""
+        self.optimiser.zero_grad()
+        found = None
+        try:
+            found = self.gradients(batch)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            if again:
+                raise UserError(
+                    f"out of memory at step {self.history.position.step}, also in smaller parts. "
+                    "Lower 'batch_size' or 'max_length', run fewer jobs at once, or use a smaller "
+                    f"backbone. {error}"
+                ) from error
+        if found is None:  # Not in the handler, as the error's traceback holds the activations.
             self.gradients.halve_budget(batch)
             release_memory(self.settings.device)
-            parts = in_parts(self.gradients.activation_budget)
-            failed = f"out of memory at step {self.position.step}"
-            self.settings.progress.say(f"{failed}: trying again in {parts}")
-            sizes = ", ".join(f"{len(rows)} of {task}" for task, rows in batch)
-            failed += f" ({sizes}), also in {parts}"
-        self.meter.add(self.position.step, found[0])
+            where = f"out of memory at step {self.history.position.step}"
+            self.settings.progress.say(f"{where}: trying again in smaller parts")
+            self.step(batch, again=True)
+            return
+        self.meter.add(found)
         self.optimiser.step()
-        return found
-
-    def _log_measured(self, results: list[TaskResult], surgery: Surgery | None) -> None:
-        """Log what a window's last step measured of each task, and between tasks if surgery did."""
-        log = partial(self.history.log, self.position.step, self.position.epoch, "train")
-        for result in results:
-            for metric, value in result.measured.items():
-                log(result.task, metric, value.item())
-        if surgery is not None:
-            for row in cosine_rows([each.task for each in results], surgery, self.layer_groups):
-                log(*row)
 
     def log_details(self) -> None:
         """Log what figures show of the best epoch's model besides its scores."""
-        epoch = self.position.best_epoch
+        at = self.history.position
+        at.step, at.epoch = self.sampler.steps * at.best_epoch, at.best_epoch
         for task in self.spec.trained_tasks:
             for metric, value in self.model.details(task).items():
-                self.history.log(self.sampler.steps * epoch, epoch, "dev", task, metric, value)
+                self.history.log("dev", task, metric, value)

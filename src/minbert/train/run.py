@@ -15,13 +15,7 @@ from minbert.spec.stage import StageSpec
 from minbert.store.job import Job
 from minbert.train.activation_budget import activation_budget
 from minbert.train.checkpoints import Checkpoints
-from minbert.train.device import (
-    choose_device,
-    choose_precision,
-    device_name,
-    peak_device_memory,
-    set_up_memory,
-)
+from minbert.train.device import device_name, peak_device_memory, set_up
 from minbert.train.history import History, Listener
 from minbert.train.loop import Loop, Settings
 from minbert.train.trainable import Sources, TrainableModel
@@ -75,10 +69,7 @@ def train_stage(
     state, which is removed when the run has ended. The record has `provenance`, too: what the run
     was made from.
     """
-    torch.set_num_threads(threads)
-    set_up_memory()
-    place = choose_device(device)
-    chosen = choose_precision(precision, place)
+    place, chosen = set_up(device, precision, threads)
     checkpoints = checkpoints or Checkpoints(out)
     torch.manual_seed(seed)
     model: TrainableModel = load_part("trainable", spec.trainable)(spec, sources, place)

@@ -1,7 +1,6 @@
 """SMART's smoothness-inducing adversarial penalty (Jiang et al., 2020, section 3.1)."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import partial
 
 import torch
@@ -9,13 +8,14 @@ from torch import Tensor
 
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Smart, StageSpec, divergence
+from minbert.train.checkpoints import Part
 from minbert.train.finetune import Finetuned
 
 EPSILON = 1e-6
 """What the authors' library adds to the norm that it divides a token's move by."""
 
 
-class SmartPenalty:
+class SmartPenalty(Part):
     """How much a small, adversarial perturbation of the embeddings changes a task's output.
 
     The penalty is `weight` times the divergence of f(x + e) from f(x) (and times the batch's rows,
@@ -24,6 +24,8 @@ class SmartPenalty:
     also holds how far two masks are apart: R-Drop (Liang et al., 2021). Noise comes from a separate
     generator, so that a run draws the same samples, heads and surgery orders without SMART.
     """
+
+    kept = ("generator",)
 
     def __init__(self, spec: StageSpec, model: Finetuned, seed: int) -> None:
         assert spec.smart is not None
@@ -63,18 +65,15 @@ class SmartPenalty:
         weight = self.smart.weight * (len(rows) / share if self.smart.reduction else 1)
         measured: dict[str, Tensor] = {}
         if measure:
-            with torch.no_grad(), draws_put_back(output.device):
+            # What torch's default generators draw here, they draw again.
+            place = output.device
+            devices = [] if place.type == "cpu" else [place]
+            with torch.no_grad(), torch.random.fork_rng(devices, device_type=place.type):
                 measured["unperturbed_penalty"] = weight * apart(forward(), clean)
         penalty = weight * apart(forward(noise), output)
         if measure:
             measured["penalty"] = penalty.detach()
         return penalty, measured
-
-
-def draws_put_back(device: torch.device) -> AbstractContextManager[None]:
-    """Return a context after which torch's default generators draw again what they drew in it."""
-    devices = [] if device.type == "cpu" else [device]
-    return torch.random.fork_rng(devices, device_type=device.type)
 
 
 def perturbation(

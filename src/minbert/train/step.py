@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import reduce
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -12,29 +12,39 @@ from torch.nn import Parameter
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.train.activation_budget import divide
+from minbert.train.checkpoints import Part
 from minbert.train.samplers import Step
 from minbert.train.surgery import Method
-from minbert.train.surgery.gradients import Surgery, combine, inner, inner_products
+from minbert.train.surgery.gradients import (
+    combine,
+    cosine_rows,
+    inner,
+    inner_products,
+    layer_groups,
+)
 from minbert.train.trainable import TrainableModel
 from minbert.train.weightings import Weighting
 
 
 class TaskResult(NamedTuple):
-    """What a step found in one task's batch: `loss` is a scalar, `prediction` [B].
-
-    `measured` are more scalars for the history, by metric, if `Gradients.measure` is set. All are
-    detached once the step is done.
-    """
+    """What a step found in one task's batch: `loss` is a scalar, `prediction` [B], detached."""
 
     task: str
     rows: Tensor
     weight: float
     loss: Tensor
     prediction: Tensor
-    measured: dict[str, Tensor]
+
+    def joined(self, other: Self) -> Self:
+        """Return the result of a batch of which these are two parts, whose losses add up."""
+        return self._replace(
+            rows=torch.cat([self.rows, other.rows]),
+            loss=self.loss + other.loss,
+            prediction=torch.cat([self.prediction, other.prediction]),
+        )
 
 
-class Gradients:
+class Gradients(Part):
     """Sets every trained parameter's gradient for a step.
 
     Without surgery, the loss is the weighted sum of the tasks' losses, or its mean. The tasks'
@@ -49,6 +59,8 @@ class Gradients:
     task's loss. Surgery and weightings draw from `generator`.
     """
 
+    kept = ("generator",)
+
     def __init__(
         self,
         spec: StageSpec,
@@ -57,17 +69,16 @@ class Gradients:
         generator: torch.Generator,
         activation_budget: float = float("inf"),
     ) -> None:
-        self.model = model
-        self.generator = generator
+        self.spec, self.model, self.generator = spec, model, generator
         # SMART keeps the activations of two passes.
         self.activation_budget = activation_budget / (2 if spec.smart else 1)
         self.most_parts = 1  # that a batch was divided into so far
-        self.measure = False  # whether results hold what the history records besides losses
-        self.weight = {name: task.weight for name, task in spec.tasks.items()}
-        self.mean = spec.reduction == "mean"
+        self.measure = False  # whether the next step fills `measured`
+        self.measured: dict[tuple[str, str], Any] = {}
         self.shared = model.shared_parameters()
+        self.groups = layer_groups(model.module, self.shared)
         self.own = {task: model.own_parameters(task) for task in spec.trained_tasks}
-        tasks = len(spec.trained_tasks)
+        tasks = len(self.own)
         self.penalty = load_part("penalty", "smart")(spec, model, seed) if spec.smart else None
         self.method: Method | None = None
         if spec.surgery:
@@ -76,38 +87,50 @@ class Gradients:
         if spec.weighting:
             device = next(chain(self.shared, *self.own.values())).device
             self.weighting = load_part("weighting", spec.weighting)(tasks, generator, device)
-        # Whether all losses must be known before gradients are summed.
-        self.apart = self.method is not None or self.weighting is not None
 
     def parameters(self) -> list[Parameter]:
         """Return all trained parameters, each once."""
         learned = self.weighting.parameters() if self.weighting else []
         return list(dict.fromkeys(chain(self.shared, *self.own.values(), learned)))
 
-    def __call__(self, step: Step) -> tuple[list[TaskResult], Surgery | None]:
-        """Run forward and backward for each batch; return their results and surgery's, if any."""
-        surgery: Surgery | None = None
+    def __call__(self, step: Step) -> list[TaskResult]:
+        """Run forward and backward for each batch, and return their results.
+
+        `measured` is what the history records of the step besides, by (task or pair, metric).
+        """
+        self.measured = {}
+        factors: Tensor | None = None
         if self.method is None and self.fits_jointly(step):
             losses, results = self._forward(step, len(step))
-            factors = self._factors(losses.detach())
-            (losses * factors).sum().backward()
+            if self.weighting is not None:
+                factors = self.weighting(losses.detach())
+                losses = losses * factors
+            losses.sum().backward()
         else:
             results, of_shared = [], []
             for batch in step:
                 results.append(self._in_parts(*batch, len(step)))
-                if self.apart:
+                if self.method or self.weighting:  # which need all gradients before they are summed
                     of_shared.append([parameter.grad for parameter in self.shared])
                     for parameter in self.shared:
                         parameter.grad = None
-            factors = self._factors(_weighted(results))
-            if self.apart:
-                surgery = self._combine(step, of_shared, factors)
-        if self.weighting is not None:
+            if self.weighting is not None:
+                factors = self.weighting(_weighted(results))
+                self._scale_own(step, factors)
+            if self.method is not None:
+                self._operate(self.method, step, of_shared, factors)
+            elif factors is not None:
+                combine(self.shared, of_shared, factors)
+        if self.weighting is not None and factors is not None:
             self.weighting.after_step(_weighted(results))
-            if self.measure:
-                for result, factor in zip(results, factors, strict=True):
-                    result.measured["task_weight"] = result.weight * factor
-        return results, surgery
+            for result, factor in zip(results, factors, strict=True):
+                self._note(result.task, "task_weight", result.weight * factor)
+        return results
+
+    def _note(self, task: str, metric: str, value: Tensor | float) -> None:
+        """Add to what is measured, if anything is."""
+        if self.measure:
+            self.measured[task, metric] = self.measured.get((task, metric), 0) + value
 
     def fits_jointly(self, step: Step) -> bool:
         """Return whether all batches of `step` may go through the shared layers as one."""
@@ -132,16 +155,19 @@ class Gradients:
         outputs = self.model.forward(batches)
         for (task, rows), (output, labels) in zip(batches, outputs, strict=True):
             of_task = self.model.losses[task]
-            loss, measured = of_task.loss(output, labels), {}
+            loss = of_task.loss(output, labels)
             if self.penalty is not None:
                 penalty, measured = self.penalty(task, rows, output, share, self.measure)
                 loss = loss + penalty
+                for metric, value in measured.items():
+                    self._note(task, metric, value * share)
             loss = loss * share
-            weight = self.weight[task] / (of_step if self.mean else 1)
+            weight = self.spec.tasks[task].weight
+            if self.spec.reduction == "mean":
+                weight /= of_step
             losses.append(weight * loss)
             prediction = of_task.prediction(output.detach())
-            measured = {metric: value * share for metric, value in measured.items()}
-            results.append(TaskResult(task, rows, weight, loss.detach(), prediction, measured))
+            results.append(TaskResult(task, rows, weight, loss.detach(), prediction))
         return torch.stack(losses), results
 
     def _in_parts(self, task: str, rows: Tensor, of_step: int) -> TaskResult:
@@ -154,48 +180,34 @@ class Gradients:
             losses, found = self._forward([(task, part)], of_step, len(part) / len(rows))
             losses.sum().backward()
             results += found
-        return TaskResult(
-            task,
-            rows,
-            results[0].weight,
-            reduce(torch.add, (each.loss for each in results)),
-            torch.cat([each.prediction for each in results]),
-            {
-                name: reduce(torch.add, (each.measured[name] for each in results))
-                for name in results[0].measured
-            },
-        )
+        return reduce(TaskResult.joined, results)
 
-    def _factors(self, losses: Tensor) -> Tensor:
-        """Return what the weighting, if any, multiplies the detached `losses` [n] by."""
-        return torch.ones_like(losses) if self.weighting is None else self.weighting(losses)
+    def _operate(
+        self,
+        method: Method,
+        step: Step,
+        of_shared: Sequence[Sequence[Tensor | None]],
+        factors: Tensor | None,
+    ) -> None:
+        """Set the shared parameters' gradients to the combination that `method` gives.
 
-    def _combine(
-        self, step: Step, of_shared: Sequence[Sequence[Tensor | None]], factors: Tensor
-    ) -> Surgery | None:
-        """Set all gradients to what the tasks' ones make together; return the surgery, if any.
-
-        `of_shared` are those of the shared parameters, by batch; the others' are in their `grad`.
+        `of_shared` are those of the shared parameters, by batch, without the weighting's `factors`.
         """
-        if len(dict(step)) < len(step):
-            tasks = [task for task, _ in step]
-            raise ValueError(f"a step has one batch of each task, found {tasks}")
-        if self.weighting is not None:
-            self._scale_own(step, factors)
-        if self.method is None:
-            combine(self.shared, of_shared, factors)
-            return None
-        products = inner_products(of_shared) * torch.outer(factors, factors)
+        products = inner_products(of_shared)
+        if factors is None:
+            factors = products.new_ones(len(step))
+        products *= torch.outer(factors, factors)
         gramian = products.sum(0)
-        whole = self.method.whole
-        for place, (task, _) in enumerate(step if whole else ()):
+        for place, (task, _) in enumerate(step if method.whole else ()):
             for gradient in (p.grad for p in self.own[task] if p.grad is not None):
                 gramian[place, place] += inner(gradient, gradient)
-        surgery = Surgery(products, self.method(gramian, self.generator))
-        if whole:
-            self._scale_own(step, surgery.weights)
-        combine(self.shared, of_shared, surgery.weights * factors, mean=whole)
-        return surgery
+        weights = method(gramian, self.generator)
+        if method.whole:
+            self._scale_own(step, weights)
+        combine(self.shared, of_shared, weights * factors, mean=method.whole)
+        if self.measure:
+            for row in cosine_rows([task for task, _ in step], products, weights, self.groups):
+                self._note(*row)
 
     def _scale_own(self, step: Step, factors: Tensor) -> None:
         """Multiply the gradients of what only one task uses by that task's factor."""

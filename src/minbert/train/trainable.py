@@ -14,10 +14,10 @@ from torch.nn import Parameter
 
 from minbert.model.multitask import Heads
 from minbert.model.sharing import SharedEncoder
+from minbert.spec.architecture import Architecture
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.train.checkpoints import Part
-from minbert.train.examples import Labelled
 from minbert.train.losses import Loss, task_loss
 from minbert.train.samplers import Step
 
@@ -39,11 +39,13 @@ class Sources:
 class TrainableModel(Part, ABC):
     """A model with its data: takes batches as row numbers, returns outputs [B, classes].
 
-    `examples` are by task and split (train, dev, test); `tokens_seen` counts training batches'.
+    `examples` are by task and split (train, dev, test): what `batch` gives of them, `module` takes.
+    `tokens_seen` counts training batches'.
     """
 
     module: Heads
-    examples: Mapping[str, Mapping[str, Labelled]]
+    architecture: Architecture
+    examples: Mapping[str, Mapping[str, Any]]
     tokens_seen = 0
 
     can_run_jointly = False
@@ -68,20 +70,33 @@ class TrainableModel(Part, ABC):
         tasks = self.module.spec.tasks
         return {name: task_loss(of.loss, self.module.heads[name]) for name, of in tasks.items()}
 
-    @abstractmethod
     def forward(self, step: Step) -> list[tuple[Tensor, Tensor]]:
         """Return each batch's output [B, classes] and labels [B], of training rows (CPU int64).
 
         Several batches go through the first layers as one; only if tasks `can_run_jointly`.
         """
+        batches, labels = [], []
+        for task, rows in step:
+            batch, label = self.examples[task]["train"].batch(rows)
+            batches.append((task, batch))
+            labels.append(label)
+            self.tokens_seen += int(self._lengths(task, rows).sum())
+        return list(zip(self.module(batches), labels, strict=True))
 
-    @abstractmethod
+    @torch.no_grad()
     def outputs(self, task: str, split: str) -> Tensor:
         """Return the head's output [N, classes] of a whole split, without gradients."""
+        return self.module.from_pooled(task, self.examples[task][split].pool(self.module.pooled))
 
-    @abstractmethod
     def activations(self, task: str, rows: Tensor) -> np.ndarray:
         """Estimate what a step keeps for each of the training `rows` [B], bytes [B]."""
+        sizes: np.ndarray = self.architecture.activation_bytes(self._lengths(task, rows))
+        # A siamese pair has two sequences: all first ones, then all second ones.
+        return sizes.reshape(-1, len(rows)).sum(0)
+
+    def _lengths(self, task: str, rows: Tensor) -> np.ndarray:
+        examples = self.examples[task]["train"]
+        return examples.lengths[examples.sequence_rows(rows).numpy()]
 
     def shared_parameters(self) -> list[Parameter]:
         """Return the trained parameters that several tasks use; frozen ones are left out."""
@@ -119,10 +134,7 @@ class TrainableModel(Part, ABC):
 
     def restore(self, weights: dict[str, Tensor]) -> None:
         """Put tensors that `weights` returned back into the model; a frozen rest stays."""
-        frozen = self.module.state_dict().keys() - self.weights().keys()
-        missing, unexpected = self.module.load_state_dict(weights, strict=False)
-        if unexpected or set(missing) != frozen:
-            raise ValueError(f"not this model's weights: {[*unexpected, *missing][:3]}")
+        self.module.load_state_dict(self.module.state_dict() | weights)
 
     def state_dict(self) -> dict[str, Any]:
         return {"weights": self.weights(), "tokens_seen": self.tokens_seen}

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ class EpochSampler(Part, ABC):
     start, so a run can resume in the middle of one.
     """
 
-    kept: ClassVar[tuple[str, ...]] = ("_start",)
+    kept: ClassVar[tuple[str, ...]] = ("start", "done")
 
     def __init__(
         self, spec: StageSpec, sizes: Mapping[str, int], generator: torch.Generator
@@ -34,7 +34,8 @@ class EpochSampler(Part, ABC):
         self.batch = {task: spec.tasks[task].batch_size for task in spec.trained_tasks}
         self.steps, self.examples = EPOCHS[spec.sampler.name](spec, self.sizes)
         self.generator = generator
-        self._start = generator.get_state()
+        self.start = generator.get_state()  # of the epoch
+        self.done = 0  # epochs
 
     @abstractmethod
     def epoch(self) -> Iterator[Step]:
@@ -42,23 +43,15 @@ class EpochSampler(Part, ABC):
 
     def rest(self, done: int) -> Iterator[Step]:
         """Yield the steps of an epoch from step `done` on, counted from 0."""
-        if done:
-            self.generator.set_state(self._start)
-        else:
-            self._start = self.generator.get_state()
-        return islice(self.epoch(), done, None)
+        self.generator.set_state(self.start)
+        yield from islice(self.epoch(), done, None)
+        self.start = self.generator.get_state()
+        self.done += 1
 
     def draw(self, task: str) -> tuple[Tensor, ...]:
         """Return an epoch's batches of `task`, int64 [B] each, in random order."""
         rows = draw(self.sizes[task], self.examples[task], self.generator)
         return rows.split(self.batch[task])
-
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"now": self.generator.get_state()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.generator.set_state(state.pop("now"))
-        super().load_state_dict(state)
 
 
 class OneOfEach(EpochSampler):

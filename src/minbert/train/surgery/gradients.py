@@ -3,20 +3,12 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations, combinations_with_replacement
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 
 Gradients = Sequence[Tensor | None]
-
-
-class Surgery(NamedTuple):
-    """What a step's surgery saw, `products` [P, n, n], and its `weights` [n] of the gradients."""
-
-    products: Tensor
-    weights: Tensor
 
 
 def inner_products(gradients: Sequence[Gradients]) -> Tensor:
@@ -58,21 +50,20 @@ def combine(
     With `mean`, that is divided by the number of tasks for a parameter that all of them use. Dense
     gradients are overwritten. A parameter that no task uses gets None: AdamW skips it.
     """
+    shares = weights / len(gradients)
     for parameter, *parts in zip(parameters, *gradients, strict=True):
-        total: Tensor | None = None
+        parameter.grad = None
         of_all = mean and not any(gradient is None for gradient in parts)
-        weights_here = weights / len(parts) if of_all else weights
-        for weight, gradient in zip(weights_here, parts, strict=True):
+        for weight, gradient in zip(shares if of_all else weights, parts, strict=True):
             if gradient is None:
                 continue
             if gradient.is_sparse:
                 scaled = gradient.coalesce() * weight
-                total = scaled if total is None else total + scaled
-            elif total is None:
-                total = gradient.mul_(weight)
+                parameter.grad = scaled if parameter.grad is None else parameter.grad + scaled
+            elif parameter.grad is None:
+                parameter.grad = gradient.mul_(weight)
             else:
-                total.addcmul_(gradient, weight.to(gradient.dtype))
-        parameter.grad = total
+                parameter.grad.addcmul_(gradient, weight.to(gradient.dtype))
 
 
 def _length(squares: Tensor) -> Tensor:
@@ -84,19 +75,18 @@ _LAYER = re.compile(r"\.layers\.(\d+)\.")
 
 
 def cosine_rows(
-    tasks: Sequence[str], surgery: Surgery, groups: Sequence[str]
+    tasks: Sequence[str], products: Tensor, weights: Tensor, groups: Sequence[str]
 ) -> Iterator[tuple[str, str, float]]:
-    """Yield (task or pair, metric, value) of a step of `tasks`.
+    """Yield (task or pair, metric, value) of a step of n `tasks` with surgery's `weights` [n].
 
+    `products` [P, n, n] are those of `inner_products`.
     `gradient_cosine`: between two tasks' gradients, before surgery; `gradient_cosine/GROUP`: the
     same for a group of layers that all tasks use, where `groups` [P] has each shared parameter's.
     `sum_cosine` and `update_cosine`: between a task's gradient and the step's, before and after
     surgery.
     """
-    products, weights = surgery
     whole = products.sum(0)
     yield from _pairs(tasks, whole, "gradient_cosine")
-    weights = weights.to(whole.dtype)
     for metric, step in (("sum_cosine", torch.ones_like(weights)), ("update_cosine", weights)):
         # Gradients J and the step w J, whose squared norm is w G w.
         of_step = whole @ step / _length(whole.diagonal()) / _length(step @ whole @ step)
@@ -116,21 +106,20 @@ def _pairs(tasks: Sequence[str], gramian: Tensor, metric: str) -> Iterator[tuple
 
 
 def layer_groups(module: Module, shared: Sequence[Parameter]) -> list[str]:
-    """Return each `shared` parameter's group: `embeddings`, `layers_1-3` etc., `pooler`, `other`.
+    """Return each `shared` parameter's group: `embeddings`, `layers_1-3` etc., `pooler`.
 
     Layers that are not shared count, too, so that all models have groups of the same names.
     """
     names = {id(parameter): name for name, parameter in module.named_parameters()}
-    layers = {int(match[1]) + 1 for name in names.values() if (match := _LAYER.search(name))}
-    depth = max(layers, default=0)
+    layers = {n: int(match[1]) for n in names.values() if (match := _LAYER.search(n))}
+    depth = max(layers.values(), default=-1) + 1
     size = -(-depth // GROUPS)
     found = []
     for name in (names[id(parameter)] for parameter in shared):
-        if match := _LAYER.search(name):
-            first = int(match[1]) // size * size + 1
+        if name in layers:
+            first = layers[name] // size * size + 1
             last = min(first + size - 1, depth)
             found.append(f"layer_{first}" if first == last else f"layers_{first}-{last}")
         else:
-            parts = (part for part in ("embeddings", "pooler") if f".{part}." in name)
-            found.append(next(parts, "other"))
+            found.append("embeddings" if ".embeddings." in name else "pooler")
     return found

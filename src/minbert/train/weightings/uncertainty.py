@@ -1,7 +1,5 @@
 """Weighting by homoscedastic uncertainty (Kendall et al., 2018, section 3.2)."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn import Parameter
@@ -28,6 +26,3 @@ class Uncertainty(Weighting):
 
     def parameters(self) -> list[Parameter]:
         return [self.log_variances]
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.log_variances.data.copy_(state["log_variances"])
