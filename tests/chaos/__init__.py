@@ -2,5 +2,4 @@
 
 make chaos                                        50 kills, seed 1
 PYTHONPATH=tests python -m chaos --kills 200      more of them
-PYTHONPATH=tests python -m chaos.outage           30 jobs, the MLflow server away meanwhile
 """

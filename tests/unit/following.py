@@ -7,15 +7,15 @@ import os
 import shutil
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaos.compare import Point, read_store
+from chaos.compare import read_store
 
+from minbert.base.files import write_json
 from minbert.spec.protocol import Measured
 from minbert.track.follower import Follower
 from minbert.track.journal import Journal
@@ -29,15 +29,15 @@ processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store"])
 
 
-def follow_in_process(root: Path, pid: int, told: Path) -> None:
+def follow_in_process(root: Path, told: Path) -> None:
     with told.open("a", buffering=1, encoding="utf-8") as sys.stderr:
-        Follower(root).follow(until_pid=pid, interval=0.05)
+        Follower(root).follow(until_pid=os.getppid(), interval=0.05)
 
 
 @contextmanager
-def follower(root: Path, told: Path, pid: int | None = None) -> Iterator[BaseProcess]:
+def follower(root: Path, told: Path) -> Iterator[BaseProcess]:
     """Run a follower in a process of its own; SIGKILL it at the end, if it is still there."""
-    process = processes.Process(target=follow_in_process, args=(root, pid or os.getpid(), told))
+    process = processes.Process(target=follow_in_process, args=(root, told))
     process.start()
     try:
         yield process
@@ -53,18 +53,33 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-def make(root: Path) -> None:
-    list(open_store(root).runs())
-
-
-def start(root: Path, key: str, seed: int | str = 0, **more: Any) -> Journal:
-    run = {"experiment": "paper", "key": key, "seed": seed, "name": f"{key} . sst . s{seed}"}
+def start(root: Path, key: str, seed: int = 0, **more: Any) -> Journal:
+    run = {"experiment": "paper", "key": key, "seed": seed, "name": f"{key} . s{seed}"}
     return Journal.start(root, {**run, **more})
 
 
 def log(journal: Journal, steps: range, value: Callable[[int], float] = float) -> None:
     for step in steps:
         journal.log(Measured(step, 1, "train", "sst", "loss", value(step), 1.7e9 + step / 7))
+    journal.flush()
+
+
+def finish(root: Path, key: str, seed: int = 0, **more: Any) -> Journal:
+    """Leave a finished run of three points."""
+    journal = start(root, key, seed, **more)
+    log(journal, range(3))
+    journal.end("FINISHED")
+    return journal
+
+
+def write_page(
+    root: Path, written: float, keys: tuple[str, ...], identity: str = "i", **rows: dict[str, float]
+) -> None:
+    """Leave what is published of the paper: rows with these metrics, each above its name's key."""
+    table = [{"variant": v, "metrics": of, "tags": {"learned": "sst"}} for v, of in rows.items()]
+    files = [f"tables/{path.name}" for path in (root / "tables").glob("*")]
+    page = {"id": identity, "written": written, "rows": table, "keys": keys, "files": files}
+    write_json(root / "tracking" / "paper.json", page | {"parents": {name: name for name in rows}})
 
 
 def stored_run(root: Path, attempt: Path | str) -> Run:
@@ -78,17 +93,17 @@ def stored_run(root: Path, attempt: Path | str) -> Run:
 def offset(root: Path, attempt: Path) -> int:
     """Return how far the store has come with an attempt's history; 0 if it has no such run."""
     every = read_store(root / "mlflow.db").tags.values()
-    return sum(int(tags.get(Tag.OFFSET, 0)) for tags in every if tags[Tag.ATTEMPT] == attempt.name)
-
-
-def stored_points(root: Path, run_id: str) -> Counter[Point]:
-    return read_store(root / "mlflow.db").points[run_id]
+    return sum(int(of.get(Tag.OFFSET, 0)) for of in every if of.get(Tag.ATTEMPT) == attempt.name)
 
 
 def results(folder: Path, store: Path) -> Path:
     """Return `folder` as a results root with a copy of a made store."""
     shutil.copy(store, folder)
     return folder
+
+
+def make(root: Path) -> None:
+    list(open_store(root).runs())
 
 
 def make_store(folder: Path) -> Path:

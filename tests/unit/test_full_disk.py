@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from chaos.compare import written_points
-from following import log, start, stored_points, stored_run
+from chaos.compare import read_store, written_points
+from following import log, start, stored_run
 from small_disk import SmallDisk, small_disk
 
 from minbert.base.errors import explain_os_error
@@ -177,7 +177,7 @@ def test_a_store_on_a_full_disk_gets_every_point_when_there_is_room(
     follower.sweep()
     run = stored_run(root, journal.folder)
     assert run.info.status == "FINISHED"
-    points = stored_points(root, run.info.run_id)
+    points = read_store(root / "mlflow.db").points[run.info.run_id]
     assert points == written_points(Attempt(journal.folder)) and sum(points.values()) == 9000
 
 

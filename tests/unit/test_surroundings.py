@@ -17,8 +17,6 @@ from minbert.commands.plan import read_plan
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.predict.predict import predict
-from minbert.track import journal as journals
-from minbert.track.journal import Journal, attempts
 
 REPOSITORY = Path(__file__).parents[2]
 BUILTIN = ("data=builtin", "backbone=builtin", "grids=[hybrid-bert]")
@@ -92,17 +90,3 @@ class SetBack(datetime):
     @classmethod
     def now(cls, tz: Any = None) -> datetime:
         return datetime(2001, 2, 3, tzinfo=UTC)
-
-
-def test_the_last_attempt_counts_also_after_the_clock_was_set_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By their names alone the second attempt would be superseded by the first."""
-    run = {"experiment": "paper", "key": "abc", "seed": 1, "name": "a . s1"}
-    Journal.start(tmp_path, run).end("FAILED", "first")
-    monkeypatch.setattr(journals, "datetime", SetBack)
-    Journal.start(tmp_path, {**run, "seed": 10}).end("FAILED", "another seed")
-    Journal.start(tmp_path, run).end("FAILED", "second")
-    Journal.start(tmp_path, run).end("FINISHED")
-    found = [(a.end() or {})["error"] for a in attempts(tmp_path)]
-    assert found == ["another seed", "first", "second", None]

@@ -348,15 +348,10 @@ def _follow(results: Path, plan: str | None, until: int | None, once: bool) -> N
     from minbert.track.follower import Follower
     from minbert.track.store import check_store
 
-    def draw(history: Path, title: str, rule: str, target: Path) -> None:
-        from minbert.figures.curves import draw_run
-
-        draw_run(history, title, rule, target)
-
     if not results.is_dir():
         raise UserError(f"{results}: there is no such results folder to follow")
     check_store(results)
-    follower = Follower(results, plan=plan, draw=draw)
+    follower = Follower(results, plan=plan)
     if follower.finish() if once else follower.follow(until_pid=until):
         raise SystemExit(1)
 

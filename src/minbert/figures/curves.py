@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from minbert.figures.histories import (
     last_stages,
     longest,
     read_histories,
-    read_history,
 )
 from minbert.figures.inputs import Drawn, Inputs, OfSeeds, listed, missing_notes, task_title
 from minbert.figures.panels import DEV, TRAIN, Line, Panel, draw, lines_note, smoothed_note
@@ -47,25 +45,6 @@ def curves(options: Curves, inputs: Inputs) -> Drawn:
     views = {"loss": _loss, "scores": _scores, "runs": _runs, "cosines": _cosines}
     figure, notes = views[options.show](options, inputs, found)
     return figure, [*notes, *absent]
-
-
-def draw_run(history: Path, title: str, rule: str, target: Path) -> None:
-    """Draw the run of `history` (parquet) as PNG `target`; `rule` names its overall score.
-
-    For its page in MLflow: training loss, smoothed over half an epoch, and dev scores.
-    """
-    run = read_history(history)
-    metrics = {name: task.metric for name, task in TASKS.items()} | {"overall": rule}
-    loss, score = [], []
-    for n, (task, metric) in enumerate(metrics.items()):
-        about = style.look(n), task_title(task)
-        loss.append(Line(curve_of([run], Of("train", task, "loss")), *about, window=0.5))
-        score.append(Line(curve_of([run], Of("dev", task, metric)), *about))
-    with style.style():
-        figure = draw([Panel("", loss, "train loss"), Panel("", score, "dev score")], 2, 2.2)
-        notes = ["Losses: running mean over half an epoch, with penalties and dropout."]
-        style.finish(figure, notes, f"overall: {rule}", style.shorten(title, 80))
-        figure.savefig(target, format="png", dpi=150, metadata={"Software": None})
 
 
 def _loss(options: Curves, inputs: Inputs, found: Runs) -> Drawn:

@@ -19,6 +19,7 @@ from minbert.model.adapter import sublayers
 from minbert.model.export import save_plain, state_of, write_hugging_face
 from minbert.model.lora import merge_lora
 from minbert.model.multitask import MultitaskModel
+from minbert.predict.card import card_facts
 from minbert.predict.predictor import Predictor, source_of
 from minbert.predict.resolve_run import Run, find, plans
 from minbert.predict.usage import HEADS, POOLINGS, example
@@ -26,7 +27,6 @@ from minbert.spec.architecture import Architecture
 from minbert.spec.parts import load_part
 from minbert.spec.task import TASKS
 from minbert.store.plans import read_description
-from minbert.track.grid_run import card_facts
 
 CARD, HEAD_WEIGHTS, HEAD_FACTS = "README.md", "heads.safetensors", "heads.json"
 
@@ -86,8 +86,7 @@ def write_model(
         raise UserError(
             f"'trainable: {model.spec.trainable}' puts adapters with a nonlinearity into each "
             "layer, which cannot be merged into a standard encoder; export a variant that trains "
-            "'all', 'heads' or 'lora', or use `minbert predict`, or the model in MLflow "
-            "(docs/predicting.md)"
+            "'all', 'heads' or 'lora', or use `minbert predict` (docs/predicting.md)"
         )
     state = state_of(model.encoder, tasks[0])
     heads: dict[str, Tensor] = {}
@@ -141,6 +140,7 @@ def _card(run: Run, tasks: Sequence[str]) -> str:
     need = run.job.described["needs"]["backbone.config.json"]
     hub = read_description(run.root, need["kind"], need["key"])["spec"].get("hub")
     base = f"base_model: {hub}\n" if hub else ""
+    wanted = {"paper": run.paper, "variant": run.variant, "seed": run.seed}
     about = "".join(f"- `{task}`: {TASKS[task].title}\n" for task in tasks)
     return f"""---
 library_name: transformers
@@ -163,4 +163,4 @@ how its output is read.
 ```python
 {example(tasks)}```
 
-{card_facts(run.root, facts, run.paper, run.variant, run.seed, dict.fromkeys(tasks, run.key))}"""
+{card_facts(run.root, facts, wanted, dict.fromkeys(tasks, run.key))}"""

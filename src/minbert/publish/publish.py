@@ -23,8 +23,8 @@ from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import finished
 from minbert.store.plans import describe_job, read_plan, shown_of
-from minbert.track.grid_run import record_grids
 from minbert.track.journal import newest_attempts
+from minbert.track.rows import record_grids
 
 
 def publish(root: Path, plan: str, mark: Path) -> None:
@@ -35,7 +35,7 @@ def publish(root: Path, plan: str, mark: Path) -> None:
         names = PlainNames(root, plan, record)
         names.take()
         if not record["below"]:
-            record_grids(root, record, complete=True)
+            record_grids(root, record)
         names.finish(mark)
 
 
@@ -78,7 +78,7 @@ def publish_partial(root: Path, plan: str) -> str:
             draw_fault(fault, out / "figure")
         names.take(Path(folder))
         if not record["below"]:
-            record_grids(root, record, complete=False)
+            record_grids(root, record)
         (key,) = (key for _, kind, key in shown_of(record) if kind == "index")
         index = in_words(read_csv(node_folder(Path(folder), "index", key) / "index.csv"))
     failed = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]

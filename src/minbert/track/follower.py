@@ -6,22 +6,22 @@ It may be killed and started again at any moment: how far it came is a tag of ea
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from minbert.base.errors import UserError
+from minbert.base.files import read_json
 from minbert.base.locks import take
 from minbert.base.process import process_start_time
 from minbert.base.progress import counted
-from minbert.spec.grid import ALL
 from minbert.spec.task import use_tasks_of
 from minbert.store.plans import read_plan
 from minbert.track import papers, writer
 from minbert.track.journal import FOLLOWER, TRACKING, Attempt, attempts
-from minbert.track.rows import store_rows
 from minbert.track.runs import log_imported_runs
-from minbert.track.store import Store, first_line, open_store, say, tracking_uri
+from minbert.track.store import Store, Tag, first_line, open_store, say, tracking_uri
 
 _PATIENCE = 20.0
 _LAST_SECONDS = 5.0
@@ -31,19 +31,12 @@ _NAMED = 3
 class Follower:
     """Copies the attempts of results `root` into the store at `uri` (see `store.tracking_uri`).
 
-    `plan` names the record that says what the papers and tasks are; `draw` draws a run's curves.
+    `plan` names the record that says what the papers and tasks are.
     """
 
-    def __init__(
-        self,
-        root: Path | str,
-        uri: str | None = None,
-        plan: str | None = None,
-        draw: writer.Draw | None = None,
-    ) -> None:
+    def __init__(self, root: Path | str, uri: str | None = None, plan: str | None = None) -> None:
         self.root = Path(root).resolve()
         self.uri = tracking_uri(self.root, uri)
-        self.draw = draw
         self.plan = plan
         record = {} if plan is None else read_plan(self.root, plan)
         use_tasks_of(record)
@@ -52,6 +45,7 @@ class Follower:
         self.failing = False
         self._store: Store | None = None
         self._runs: dict[str, writer.StoredRun] = {}
+        self._pages: dict[str, Any] = {}
         self._told: set[str] = set()
 
     def follow(self, until_pid: int | None = None, interval: float = 2.0) -> int:
@@ -80,9 +74,9 @@ class Follower:
             # Jobs end with the workflow, but not at the same instant.
             deadline = time.monotonic() + _LAST_SECONDS
             self.sweep()
-            while not self.failing and self._running() and time.monotonic() < deadline:
+            while any(one.alive() for one in self.pending()) and time.monotonic() < deadline:
                 time.sleep(min(interval, 0.2))
-                self.sweep()
+            self.sweep()
         return self._report_left()
 
     def finish(self) -> int:
@@ -101,18 +95,19 @@ class Follower:
 
         All are, before the store was asked. Imports no mlflow.
         """
-        return [attempt for attempt in attempts(self.root) if not self._is_stored(attempt)]
+        every = attempts(self.root)
+        return [one for one in every if not writer.is_stored(one, self._runs.get(one.name))]
 
     def sweep(self) -> None:
         """Store all that is new. Never raises: reports once that it fails or works again."""
         try:
-            if self.pending():
-                if self._store is None:
-                    self._store = open_store(self.root, self.uri)
-                    self._runs = writer.known_runs(self._store)
-                # Grids come last, as their rows stand above the runs of their seeds.
-                for attempt in sorted(self.pending(), key=lambda one: one.group[1] == ALL):
-                    self._store_one(self._store, attempt)
+            if self._store is None and (self.pending() or self._new_pages()):
+                store = open_store(self.root, self.uri)
+                self._runs, self._store = writer.known_runs(store), store
+            for attempt in self.pending():
+                self._store_one(attempt.name, self._advance, attempt)
+            for paper in self._new_pages():  # Last, as rows stand above the others' runs.
+                self._store_one(paper, self._store_page, paper)
         except Exception as error:
             self._store = None
             if not self.failing:
@@ -142,92 +137,57 @@ class Follower:
                     say(f"imported runs are not in MLflow: {first_line(error)}")
             yield ours
 
-    def _running(self) -> bool:
-        return any(attempt.name not in self._told for attempt in self.pending())
+    def _new_pages(self) -> list[str]:
+        """Return the papers of whose rows it is not known that they are in the store."""
+        found = {path.stem: read_json(path) for path in (self.root / TRACKING).glob("*.json")}
+        return [paper for paper, page in found.items() if self._pages.get(paper) != page["written"]]
 
     def _report_left(self) -> int:
         """Report what is not stored of jobs that have ended, if the store answers; return it."""
-        left = sorted(attempt.name for attempt in self.pending() if not attempt.alive())
+        left = [attempt.name for attempt in self.pending() if not attempt.alive()]
+        left += self._new_pages()
         if left and not self.failing:
-            named = ", ".join(left[:_NAMED]) + (", ..." if len(left) > _NAMED else "")
-            much = f"{counted(len(left), 'run')} ({named})"
-            say(f"not stored yet, until the workflow's next start: {much}")
+            say(
+                f"not stored yet, until the workflow's next start: {counted(len(left), 'run')} "
+                f"({', '.join(left[:_NAMED])}{', ...' if len(left) > _NAMED else ''})"
+            )
         return len(left)
 
-    def _is_stored(self, attempt: Attempt) -> bool:
-        run = self._runs.get(attempt.name)
-        if run is None:
-            return False
-        if run.deleted:
-            return True  # It stays so.
-        # If locks do not work across machines, a job can seem dead and go on.
-        killed = run.status == "KILLED" and not attempt.status and not attempt.has_more(run.offset)
-        return attempt.newer in (None, run.superseded) and (run.ended or killed)
-
-    def _store_one(self, store: Store, attempt: Attempt) -> None:
-        """Store what is new of an attempt; report once what keeps it alone from being stored.
+    def _store_one(self, name: str, put: Callable[[Store, Any], None], what: Any) -> None:
+        """Store one thing; report once what keeps it alone from being stored.
 
         Raises if the store does not answer.
         """
+        assert self._store is not None
         for _ in range(2):
             try:
-                self._advance(store, attempt)
-                self._told.discard(attempt.name)
+                put(self._store, what)
+                self._told.discard(name)
                 return
             except Exception as error:
                 why = first_line(error)
                 # It may have changed there since it was read: by another user, or as a new store.
-                self._runs.pop(attempt.name, None)
-                self._runs |= writer.known_runs(store, attempt.name)
-        if attempt.name not in self._told:
-            say(f"{attempt.path}: not stored: {why}")
-        self._told.add(attempt.name)
+                self._runs = writer.known_runs(self._store)
+        if name not in self._told:
+            say(f"{self.root / TRACKING / name}: not stored: {why}")
+        self._told.add(name)
 
     def _advance(self, store: Store, attempt: Attempt) -> None:
-        # In this order: a job writes its last row, then its end, and then frees its lock.
-        alive, end, size = attempt.alive(), attempt.end(), attempt.size()
-        run = self._runs.get(attempt.name)
-        if run is None:
-            run = self._runs[attempt.name] = self._create(store, attempt)
-        if run.deleted:
-            return
-        if attempt.newer not in (None, run.superseded):
-            store.supersede(run.run_id, attempt.newer)
-            run.superseded = attempt.newer
-        if run.ended:
-            return
-        if not run.described:
-            writer.describe(store, attempt, run)
-        # No further than it was at the start: a job that logs fast must not hold up the others.
-        while run.offset < size and writer.log_rows(store, attempt, run):
-            pass
-        while attempt.problems:
-            say(attempt.problems.pop(0))
-        if end is None and alive:
-            return
-        writer.close(store, attempt, run, end, self.draw)
-        if end is not None:
-            if attempt.group[1] == ALL and attempt.newer is None:
-                self._store_grid(store, attempt, run)
-            writer.set_ended(store, run)
+        if (run := self._runs.get(attempt.name)) is None:
+            paper = attempt.run["experiment"]
+            experiment = store.experiment(paper)
+            papers.describe(store, experiment, self.facts.get(paper))
+            run = self._runs[attempt.name] = writer.create(store, attempt, experiment)
+        writer.advance(store, attempt, run)
 
-    def _create(self, store: Store, attempt: Attempt) -> writer.StoredRun:
-        paper = attempt.run["experiment"]
-        experiment = store.experiment(paper)
-        if all(run.experiment != experiment for run in self._runs.values()):
-            papers.describe(store, paper, self.facts.get(paper))
-        return writer.create(store, attempt, experiment)
-
-    def _store_grid(self, store: Store, attempt: Attempt, run: writer.StoredRun) -> None:
-        """Store the rows of a grid's own run, and register its model."""
-        found = attempts(self.root)
-        first = next(one.name for one in found if one.group == attempt.group)
-        trained = {
-            one.group: self._runs[one.name]
-            for one in found
-            if one.newer is None and one.group[1] != ALL and one.name in self._runs
-        }
-        paper = attempt.run["experiment"]
-        store_rows(store, attempt, run.experiment, first, trained)
-        papers.register_best(store, attempt, run)
-        papers.describe(store, paper, self.facts.get(paper), run.run_id)
+    def _store_page(self, store: Store, paper: str) -> None:
+        page = read_json(self.root / TRACKING / f"{paper}.json")
+        own = writer.page_runs(store, page).get("")
+        if own is None or own.tags.get(Tag.STORED) != str(page["written"]):
+            trained: dict[str, list[writer.StoredRun]] = {}
+            for one in attempts(self.root):
+                if one.newer is None and one.name in self._runs:
+                    trained.setdefault(one.group[0], []).append(self._runs[one.name])
+            writer.store_page(store, paper, page, trained)
+            papers.show_rows(store, store.experiment(paper), self.facts.get(paper))
+        self._pages[paper] = page["written"]

@@ -17,8 +17,9 @@ import re
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -32,12 +33,10 @@ TRACKING = "tracking"
 FOLLOWER = Path(TRACKING) / ".follower"
 """The lock of the one process that writes into the store."""
 END = "end.json"
-BEST, FLOOR, TEST, COST = "best", "floor", "test", "cost"
-"""What the names of a run's final metrics begin with: its scores on dev, those that need no
-learning, its scores on test, and its cost."""
+BEST, TEST, COST = "best", "test", "cost"
+"""What the names of a run's final metrics begin with: its scores on dev and on test, its cost."""
 _FLUSH_SECONDS = 1.0
-_STAMP = "%Y%m%dT%H%M%S.%fZ"
-_NAME = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)-(.+)-s(\w+)-\d+")
+_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-(.+)-s(\d+)-\d+")
 """An attempt's folder: when it began, key, seed, and its process."""
 
 
@@ -46,7 +45,6 @@ class Journal:
 
     def __init__(self, folder: Path, lock: int) -> None:
         self.folder = folder
-        self._root = folder.parents[1].absolute()
         self._lock = lock
         self._path = folder / "history.jsonl"
         self._history = self._path.open("ab", buffering=1 << 16)
@@ -57,14 +55,13 @@ class Journal:
         """Make the attempt's folder under `root` and take its lock.
 
         `run` has `experiment`, `key`, `seed` and `name`, and may have `params` and `tags` (names
-        to strings), `datasets` (a list of `name`, `split`, `digest`, `source`, `rows`), `started`
-        (unix seconds) and `host`.
+        to strings), `started` (unix seconds) and `host`.
         """
-        described = {"params": {}, "tags": {}, "datasets": [], "started": time.time()}
+        described = {"params": {}, "tags": {}, "started": time.time()}
         described |= {"host": os.uname().nodename, "pid": os.getpid(), **run}
         parent = Path(root) / TRACKING
-        which = f"{run['key']}-s{run['seed']}"
-        name = f"{_stamp(parent, which)}-{which}-{os.getpid()}"
+        now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        name = f"{now}-{run['key']}-s{run['seed']}-{os.getpid()}"
         # The folder gets its name once the lock is held and run.json is there, so that a job that
         # has just begun is never taken for one that was killed.
         draft = parent / f".{name}.part"
@@ -104,47 +101,26 @@ class Journal:
         self,
         status: Literal["FINISHED", "FAILED", "KILLED"],
         error: str | None = None,
-        artifacts: Mapping[str, Path] | None = None,
-        params: Mapping[str, str] | None = None,
-        tags: Mapping[str, str] | None = None,
-        metrics: Mapping[str, float] | None = None,
-        step: int = 0,
-        ended: float | None = None,
+        **more: Any,
     ) -> None:
         """Report how the run ended and free its lock.
 
-        `artifacts` are files to attach, {name in the run: path}, which must stay in place until
-        the follower has taken them. `params` and `tags` are what was not known at the start,
-        `metrics` the final ones, of `step`; `ended` is in unix seconds (default: now). Raises
-        `OSError` on a full disk: to the follower the job then looks killed.
+        `more` may have `params` and `tags` that were not known at the start, the final `metrics`
+        and their `step`, and when it `ended`, in unix seconds (default: now). Raises `OSError` on a
+        full disk: to the follower the job then looks killed.
         """
-        files = artifacts or {}
         try:
             with naming(self._path):
                 self._history.close()
-            end = {
-                "status": status,
-                "error": error,
-                "ended": time.time() if ended is None else ended,
-                "artifacts": {name: self._told(path) for name, path in files.items()},
-                "params": dict(params or {}),
-                "tags": dict(tags or {}),
-                "metrics": dict(metrics or {}),
-                "step": step,
-            }
-            write_json(self.folder / END, end)
+            said = {"status": status, "error": error, "ended": time.time()}
+            write_json(self.folder / END, said | more)
         finally:
             os.close(self._lock)
-
-    def _told(self, path: Path) -> str:
-        """Return a path relative to the results folder if it is below that, which may be moved."""
-        whole = path.absolute()
-        return str(whole.relative_to(self._root) if whole.is_relative_to(self._root) else whole)
 
 
 @dataclass
 class Attempt:
-    """Reads one attempt. `problems` are the lines of its history that could not be read.
+    """Reads one attempt.
 
     Of the attempts that share a `group`, key and seed, the newest counts; `newer` is its name in
     the others, and None in itself.
@@ -153,7 +129,6 @@ class Attempt:
     path: Path
     group: tuple[str, str] = ("", "")
     newer: str | None = None
-    problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.name = self.path.name  # sorts by start, and is the run's tag in MLflow
@@ -169,13 +144,11 @@ class Attempt:
         return is_held(self.path / "lock")
 
     def end(self) -> dict[str, Any] | None:
-        """How the job ended, `artifacts` as {name: path}; None if it has not said so readably."""
+        """How the job ended; None if it has not said so readably."""
         try:
-            end = read_json(self.path / END)
+            return read_json(self.path / END)
         except (FileNotFoundError, UserError):
             return None
-        root, told = self.path.parents[1], end.get("artifacts", {})
-        return end | {"artifacts": {name: root / path for name, path in told.items()}}
 
     @property
     def status(self) -> str:
@@ -193,20 +166,15 @@ class Attempt:
         """Bytes of history so far."""
         return self.history.stat().st_size if self.history.exists() else 0
 
-    def has_more(self, offset: int) -> bool:
-        """Whether a whole line follows byte `offset`."""
-        return Attempt(self.path).rows(offset, 1)[1] > offset
-
     def changed(self) -> float:
         """When the last value was measured, or else the job began, in unix seconds."""
-        rows, _ = Attempt(self.path).rows()  # A different one: `problems` are noted once.
-        return max((row.time for row in rows), default=float(self.run["started"]))
+        return max((row.time for row in self.rows()[0]), default=float(self.run["started"]))
 
     def rows(self, offset: int = 0, limit: int | None = None) -> tuple[list[Measured], int]:
         """Return up to `limit` values from byte `offset` on, and the offset after them.
 
-        An incomplete last line is left for the next call; a complete line that cannot be read is
-        skipped and noted in `problems`.
+        An incomplete last line is left for the next call; a complete line that cannot be read, as
+        a power failure may leave one, is skipped.
         """
         found: list[Measured] = []
         if not self.history.exists():
@@ -214,19 +182,17 @@ class Attempt:
         with self.history.open("rb") as handle:
             handle.seek(offset)
             while len(found) != limit and (line := handle.readline()).endswith(b"\n"):
-                try:
+                offset += len(line)
+                with suppress(ValueError, TypeError):
                     row = Measured(**json.loads(line))
                     found.append(row._replace(value=float(row.value)))
-                except (ValueError, TypeError) as error:
-                    self.problems.append(f"{self.history}, byte {offset}: not a value ({error})")
-                offset += len(line)
         return found, offset
 
 
 def attempts(root: Path) -> list[Attempt]:
     """Return the attempts under `root`, oldest first; other folders there are a user's copies."""
     paths = sorted(path.parent for path in (root / TRACKING).glob("*/run.json"))
-    found = [Attempt(p, (name[2], name[3])) for p in paths if (name := _NAME.fullmatch(p.name))]
+    found = [Attempt(p, (name[1], name[2])) for p in paths if (name := _NAME.fullmatch(p.name))]
     newest = {attempt.group: attempt.name for attempt in found}
     for attempt in found:
         newer = newest[attempt.group]
@@ -237,16 +203,3 @@ def attempts(root: Path) -> list[Attempt]:
 def newest_attempts(root: Path) -> dict[tuple[str, str], Attempt]:
     """Return the newest attempt by key and seed."""
     return {attempt.group: attempt for attempt in attempts(root) if attempt.newer is None}
-
-
-def _stamp(parent: Path, which: str) -> str:
-    """Return the time as a word, later than that of every earlier attempt at the same run.
-
-    It orders the attempts, of which the last counts, even if the clock is set back.
-    """
-    now = datetime.now(UTC)
-    names = (_NAME.fullmatch(path.name) for path in parent.glob(f"*-{which}-*"))
-    if earlier := [name[1] for name in names if name and f"{name[2]}-s{name[3]}" == which]:
-        latest = datetime.strptime(max(earlier), _STAMP).replace(tzinfo=UTC)
-        now = max(now, latest + timedelta(microseconds=1))
-    return now.strftime(_STAMP)

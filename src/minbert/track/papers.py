@@ -1,4 +1,4 @@
-"""A paper in MLflow: its experiment's description, the view of its table, and its best model."""
+"""A paper in MLflow: its experiment's description, and the views of its rows and of its curves."""
 
 from __future__ import annotations
 
@@ -7,132 +7,105 @@ from collections.abc import Mapping
 from typing import Any
 
 from minbert.spec.protocol import OVERALL_TASKS
-from minbert.spec.task import OWN_FILES, TASKS
-from minbert.track.journal import BEST, COST, TEST, Attempt
-from minbert.track.store import CURVES, MODE, ROW, VIEW, Store, Tag, table_url, view_tag
-from minbert.track.writer import StoredRun
+from minbert.spec.task import TASKS
+from minbert.track.journal import BEST, COST, TEST
+from minbert.track.rows import ROW
+from minbert.track.store import Store, Tag
 
-ALIAS = "best"
-_OURS = "Without this last line minbert leaves this description as it is."
+VIEW, CURVES = "minbert", "minbert-curves"
+"""The views of a paper's experiment: its rows, until there are any its runs; all runs' curves."""
+_MODE = "?workflowType=machine_learning"
+"""Without it, MLflow's page opens with its table for language models."""
 _SCORE = f"{BEST}/overall"
-_LEGEND = """One run for each row of this paper's table, with the runs of its stages and seeds \
-below it, and one, `grid`, with all results.
+_LEGEND = """One run for each row of the paper's table, with the runs of its stages and seeds \
+below it. The run `grid` has the paper's tables and figures, which are also in the results folder: \
+`tables/`, `figures/`.
 
-`best/TASK` is the dev score of the weights that were kept (best epoch). A row has the
-mean over its `n` seeds, with its 95 % interval in `best/TASK/low` and `best/TASK/high`.
-The tag `learned` names the tasks whose score is above `floor/TASK` at the 5 % level,
-`not_learned` the others. `train/` and `dev/` hold the curves (step: optimiser steps). A run that
-was repeated has the tag `minbert.superseded` and is left out of both views.
+`best/TASK` is the dev score of the weights that were kept (best epoch), `test/TASK` their test \
+score. A row has the mean over its `n` seeds, and the 95 % interval in `best/TASK/low` and \
+`best/TASK/high`. The tag `learned` names the tasks whose score is above the floor at the 5 % \
+level, `not_learned` the others. `train/` and `dev/` hold the curves (step: optimiser steps). A \
+run that was repeated, or that no variant needs any more, has the tag `minbert.superseded` and is \
+left out of both views.
 """
 
 
-def tasks_of(facts: Mapping[str, Any]) -> list[str]:
-    """Return the tasks of a paper in their usual order."""
-    return [task for task in TASKS if task in facts["datasets"]]
+def view_tag(view: str) -> str:
+    """Return the tag of an experiment that holds a view."""
+    return f"mlflow.sharedViewState.{view}"
 
 
-def describe(
-    store: Store, paper: str, facts: Mapping[str, Any] | None, grid: str | None = None
-) -> None:
-    """Give a paper's experiment its views and description, if they differ from what is there.
+def table_url(server: str, experiment_id: str, view: str = VIEW) -> str:
+    """Return the address that opens an experiment's table, or the curves of its runs."""
+    mode = "&compareRunsMode=CHART" if view == CURVES else ""
+    return f"{server}/#/experiments/{experiment_id}/runs{_MODE}&viewStateShareKey={view}{mode}"
 
-    `grid` is the id of the grid's own run, with which there are rows. `facts` are the plan's
-    (`minbert.plan.describe`); without them all that is there stays. So does a description without
-    its last line.
+
+def describe(store: Store, identity: str, facts: Mapping[str, Any] | None) -> None:
+    """Give a paper's experiment, of this id, its views and description, unless it has them.
+
+    `facts` are the plan's (`Plan.publication`); nobody need know them.
     """
-    client, identity = store.client, store.experiment(paper)
+    client = store.client
     tags = client.get_experiment(identity).tags
-    if facts is None and view_tag(VIEW) in tags:
+    if view_tag(VIEW) in tags:
         return
-    for name, view in _views(facts, grid is not None).items():
-        client.set_experiment_tag(identity, view_tag(name), json.dumps(view))
-    if _OURS in tags.get(Tag.NOTE, _OURS):
-        text = f"{_note(facts, paper, identity, grid)}\n{_OURS}\n"
-        client.set_experiment_tag(identity, Tag.NOTE, text)
+    if Tag.NOTE not in tags:
+        client.set_experiment_tag(identity, Tag.NOTE, _note(identity, facts))
+    runs = f"tags.`{Tag.KIND}` IS NULL"
+    _set_view(store, identity, CURVES, _columns(facts, rows=False), runs)
+    _set_view(store, identity, VIEW, _columns(facts, rows=False), runs)
 
 
-def _views(facts: Mapping[str, Any] | None, rows: bool) -> dict[str, dict[str, Any]]:
-    """Return the view of the table, of runs until there are `rows`, and that of all curves.
+def show_rows(store: Store, identity: str, facts: Mapping[str, Any] | None) -> None:
+    """Let the view of a paper's table show its rows, which are there now."""
+    rows = f"tags.`{Tag.KIND}` = '{ROW}'"
+    _set_view(store, identity, VIEW, _columns(facts, rows=True), rows)
 
-    The highest overall score comes first. Runs that are nested below rows would hide their curves.
+
+def _columns(facts: Mapping[str, Any] | None, *, rows: bool) -> list[str]:
+    tasks = facts["datasets"] if facts else OVERALL_TASKS
+    names = ["overall", *(task for task in TASKS if task in tasks)]
+    metrics = [f"{BEST}/{name}" for name in names]
+    if rows:
+        metrics += [f"{_SCORE}/low", f"{_SCORE}/high", "n", *(f"{TEST}/{name}" for name in names)]
+        metrics.append(f"{COST}/seconds")
+    params = () if rows else ("variant", "stage", "tasks", "seed")
+    tags = ("learned", "not_learned")
+    found = [("metrics", metrics), ("params", params), ("tags", tags)]
+    return [f"{kind}.`{name}`" for kind, names in found for name in names]
+
+
+def _set_view(store: Store, identity: str, name: str, columns: list[str], runs: str) -> None:
+    """Save a view of `runs`, by their overall score, the highest first.
+
+    Runs that are nested below rows would hide their curves.
     """
-    names = ["overall", *(tasks_of(facts) if facts else OVERALL_TASKS)]
-    best, about = [f"metrics.`{BEST}/{name}`" for name in names], ["variant", "stage", "tasks"]
-    runs = [f"params.`{name}`" for name in (*about, "seed")]
-    learned = ["tags.`learned`", "tags.`not_learned`"]
-    more = [f"{_SCORE}/low", f"{_SCORE}/high", "n", *(f"{TEST}/{name}" for name in names)]
-    means = [*best, *(f"metrics.`{name}`" for name in (*more, f"{COST}/seconds"))]
-    shared = {
+    view = {
+        "selectedColumns": columns,
+        "searchFilter": f"{runs} AND tags.`{Tag.SUPERSEDED}` IS NULL",
         "orderByKey": f"metrics.`{_SCORE}`",
         "orderByAsc": False,
         "startTime": "ALL",
         "lifecycleFilter": "Active",
         "datasetsFilter": [],
         "modelVersionFilter": "All Runs",
+        "chartsSearchFilter": "^(dev|train)/",
     }
-    newest = f"AND tags.`{Tag.SUPERSEDED}` IS NULL"
-    of_rows = f"tags.`{Tag.KIND}` = '{ROW}' {newest}"
-    of_runs = f"tags.`{Tag.KIND}` IS NULL {newest}"
-    table = {"selectedColumns": [*(means if rows else [*best, *runs]), *learned]}
-    return {
-        VIEW: shared | table | {"searchFilter": of_rows if rows else of_runs},
-        CURVES: shared
-        | {"selectedColumns": [*best, *runs], "searchFilter": of_runs}
-        | {"chartsSearchFilter": "^(dev|train)/"},
-    }
+    store.client.set_experiment_tag(identity, view_tag(name), json.dumps(view))
 
 
-def _note(facts: Mapping[str, Any] | None, paper: str, identity: str, grid: str | None) -> str:
-    """Return the description, Markdown. `grid` is the id of the grid's own run."""
+def _note(identity: str, facts: Mapping[str, Any] | None) -> str:
+    """Return the description of an experiment, Markdown."""
     if facts is None:
         return _LEGEND
-    about = " ".join(facts["description"].split())
-    seeds = ", ".join(map(str, facts["seeds"]))
-    data = "the built-in corpus" if facts["source"] == "builtin" else facts["source"]
-    if own := [task for task in tasks_of(facts) if task not in TASKS.built_in]:
-        other = "" if data == OWN_FILES else f"{data}; "
-        data = f"{other}{OWN_FILES}: {', '.join(own)}"
-    where = "the grid's own run appears when all is trained"
-    if grid:
-        page = f"#/experiments/{identity}/runs/{grid}"
-        table = f"{page}/artifacts/tables/{paper}.md{MODE}"
-        where = f"[the grid's own run]({page}{MODE}), [its table]({table})"
     views = {"rows": VIEW, "curves of all runs": CURVES}
-    links = ", ".join(f"[{n}]({table_url('', identity, v)[1:]})" for n, v in views.items())
-    head = f"**{facts['title']}.** {about}".strip()
-    return f"""{head}
+    links = ", ".join(f"[{of}]({table_url('', identity, view)[1:]})" for of, view in views.items())
+    return f"""**{facts["title"]}.** {" ".join(facts["description"].split())}
 
-- Grid: `{facts["file"]}`, {len(facts["labels"])} variants
-- Data: {data}; tasks {", ".join(tasks_of(facts))}; seeds {seeds}
-- Backbone: {facts.get("encoder", facts["backbone"])}
+- Grid: `{facts["file"]}`
+- Data: {facts["source"]}; backbone: {facts.get("encoder", facts["backbone"])}
 - Overall score: `{facts["rule"]}` (see the documentation's statistics)
-- In the results folder: `tables/{paper}.md`, `figures/{paper}`
-- In MLflow: {links}; {where}
+- In MLflow: {links}
 
 {_LEGEND}"""
-
-
-def register_best(store: Store, attempt: Attempt, run: StoredRun) -> None:
-    """Register the model of a grid's own `run` as a version of model PAPER, alias `best`.
-
-    There is none if some of the grid is not trained, or weights were not kept.
-    """
-    paper, tags = attempt.run["experiment"], (attempt.end() or {})["tags"]
-    if attempt.run["tags"][Tag.COMPLETE] != "True" or Tag.BEST not in tags:
-        return
-    client = store.client
-    if not client.search_registered_models(f"name = '{paper}'"):
-        client.create_registered_model(
-            paper, description="The best model of each finished grid. Each version has its card."
-        )
-    versions = {v.run_id: v.version for v in client.search_model_versions(f"name = '{paper}'")}
-    if (version := versions.get(run.run_id)) is None:
-        about = {"variant": Tag.BEST, "seed": Tag.BEST_SEED, "score": Tag.BEST_SCORE}
-        version = client.create_model_version(
-            paper,
-            source=f"{run.artifacts}/model",
-            run_id=run.run_id,
-            description=tags[Tag.NOTE],
-            tags={name: tags[tag] for name, tag in about.items()},
-        ).version
-    client.set_registered_model_alias(paper, ALIAS, version)

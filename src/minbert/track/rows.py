@@ -1,78 +1,86 @@
-"""A paper's rows in MLflow: for each a run with what its table says, above the runs of its seeds.
+"""A paper's rows for MLflow: what its published table says of each, left for the follower to store.
 
-What is published is read without mlflow (`read_rows`); the follower stores it (`store_rows`).
+Nothing here imports mlflow.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
-from itertools import product
+import time
+import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from minbert.base.files import read_json
+from minbert.base.errors import UserError
+from minbert.base.files import read_json, write_json
 from minbert.evaluate.scoring import CORRELATIONS
-from minbert.evaluate.text import markdown, read_csv
+from minbert.evaluate.text import read_csv
+from minbert.spec.grid import ALL
 from minbert.spec.task import TASKS
 from minbert.store.job import node_folder
-from minbert.store.plans import stage_rows
+from minbert.store.node import seed_folders
+from minbert.store.plans import products, stage_rows
 from minbert.store.record import sound
-from minbert.track.journal import BEST, COST, FLOOR, TEST, Attempt
-from minbert.track.runs import PEAKS, costs
-from minbert.track.store import ROW, Store, Tag
-from minbert.track.writer import StoredRun, milliseconds
+from minbert.track.journal import BEST, COST, TEST, TRACKING
 
-ROWS = "rows.json"
-"""The file in the attempt of a grid's own run that has the `rows`, and the `keys` of all stages."""
-_PEAKS = {f"{COST}/{name}" for name in PEAKS}
-_PARTS = {"mean": "", "low": "/low", "high": "/high"}
+ROW, GRID = "row", "grid"
+"""The kinds of runs that are no training: a row of a paper's table; the paper's tables, figures."""
+_ENDS = {"mean": "", "low": "/low", "high": "/high"}
 """What a column of the table ends with, and the metric that it is."""
-_LEGEND = (
-    "Means over `n` seeds with their 95 % interval: `best/` on dev, `test/` on test. `cost/` is "
-    "what one seed took. The runs of its stages and seeds are its child runs."
-)
 
 
-def read_rows(root: Path, listed: Mapping[str, Any], paper: str, table: Path) -> list[Any]:
-    """Return the scored rows of a paper's table (csv), one for each variant, as JSON-able data.
+def record_grids(root: Path, listed: Mapping[str, Any]) -> None:
+    """Write `tracking/PAPER.json` for each paper of the published plan `listed`.
 
-    Each has its `variant`, `label`, `metrics` (names to numbers), `tags`, `seeds`, and `stages`: a
-    list of (name, key) of its trainings, or of those that its scores are of if it trains nothing.
-    `listed` is what is published (`Plan.publication`).
+    It has the paper's `rows` (variant, metrics, tags), the `keys` of its trainings, which row each
+    stands below (`parents`), and the names of its published `files`. `id` stays the same.
     """
-    facts = listed["papers"][paper]
-    stages = [row for row in stage_rows(listed["variants"]) if row["paper"] == paper]
-    labels = {**facts["labels"], **{stage["variant"]: stage["label"] for stage in stages}}
-    found: dict[str, dict[str, Any]] = {}
-    for line in read_csv(table):
-        if line["seeds"] == "0":
-            continue
-        variant = line["variant"]
-        row = found.setdefault(variant, {"variant": variant, "metrics": {}, "tags": {}})
-        own = [(each["stage"], each["key"]) for each in stages if each["variant"] == variant]
-        row |= {"label": labels.get(variant, variant), "seeds": facts["seeds"], "chosen": not own}
-        row["stages"] = own or [("chosen", key) for key in line["keys"].split()]
-        row["metrics"] |= _scores(line, facts["rule"])
-        if line["split"] == "dev":
-            row["tags"] |= _learned(line)
-    for row in found.values():
-        row["metrics"] |= _costs(root, row)
-    return list(found.values())
+    every = stage_rows(listed["variants"])
+    names = [name for name in products(root, listed) if (root / name).is_file()]
+    for paper, facts in listed["papers"].items():
+        path, table = root / TRACKING / f"{paper}.json", root / "tables" / f"{paper}.csv"
+        rows: dict[str, dict[str, Any]] = {}
+        parents: dict[str, str] = {}
+        stages = [row for row in every if row["paper"] == paper]
+        lines = [line for line in read_csv(table) if line["seeds"] != "0"] if table.exists() else []
+        # Rows that only choose among the runs of others come last.
+        for line in sorted(lines, key=lambda line: not _keys(stages, line)):
+            variant, own = line["variant"], _keys(stages, line)
+            row = rows.setdefault(variant, {"variant": variant, "metrics": {}, "tags": {}})
+            row["metrics"] |= _scores(line, facts["rule"]) | _costs(root, own)
+            row["tags"] |= _learned(line) if line["split"] == "dev" else {}
+            for key in own or line["keys"].split():
+                parents.setdefault(key, variant)
+        try:
+            identity = read_json(path)["id"]
+        except (FileNotFoundError, UserError, KeyError):
+            identity = uuid.uuid4().hex
+        own_files = (f"tables/{paper}.", f"figures/{paper}/", "tables/claims.", f"figures/{ALL}/")
+        page = {
+            "id": identity,
+            "written": time.time(),
+            "rows": list(rows.values()),
+            "keys": sorted({stage["key"] for stage in stages}),
+            "parents": parents,
+            "files": [name for name in names if name.startswith(own_files)],
+        }
+        write_json(path, page)
+
+
+def _keys(stages: Sequence[Mapping[str, str]], line: Mapping[str, str]) -> list[str]:
+    """Return the keys of a row's trainings; none if it chooses among those of others."""
+    return [stage["key"] for stage in stages if stage["variant"] == line["variant"]]
 
 
 def _scores(line: Mapping[str, str], rule: str) -> dict[str, float]:
+    """Return the row's means and intervals, which are cut where scores end."""
     split = {"dev": BEST, "test": TEST}[line["split"]]
     found = {"n": float(line["seeds"])}
     for name in ("overall", *TASKS):
         column = f"overall_{rule}" if name == "overall" else name
-        parts = {f"{column}_{part}": f"{split}/{name}{end}" for part, end in _PARTS.items()}
-        if split == BEST:
-            parts[f"{column}_floor"] = f"{FLOOR}/{name}"
-        # An interval is cut where scores end.
         signed = TASKS[name].metric in CORRELATIONS if name in TASKS else rule == "plain"
-        values = {metric: float(line[of]) for of, metric in parts.items() if line.get(of)}
-        found |= {metric: min(max(v, -1.0 * signed), 1.0) for metric, v in values.items()}
+        for part, end in _ENDS.items():
+            if text := line.get(f"{column}_{part}"):
+                found[f"{split}/{name}{end}"] = min(max(float(text), -1.0 * signed), 1.0)
     return found
 
 
@@ -84,91 +92,12 @@ def _learned(line: Mapping[str, str]) -> dict[str, str]:
     return {word: ",".join(t for t in most if most[t] == is_so) for word, is_so in words.items()}
 
 
-def _costs(root: Path, row: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a seed of the row takes: all of its stages, by the mean over seeds."""
-    if row["chosen"]:
-        return {}
-    stages: list[dict[str, float]] = []
-    for _, key in row["stages"]:
-        folders = [node_folder(root, "train", key, seed) for seed in row["seeds"]]
-        if not (ran := [costs(record) for f in folders if (record := sound(f / "run.json"))]):
-            return {}
-        stages.append(_joined(ran, fmean))
-    total, rate, seconds = _joined(stages, sum), f"{COST}/tokens_per_second", f"{COST}/seconds"
-    if rate in total:
-        total[rate] = sum(of[seconds] * of[rate] for of in stages) / total[seconds]
-    return total
-
-
-def _joined(
-    several: Sequence[Mapping[str, float]], how: Callable[[list[float]], float]
-) -> dict[str, float]:
-    """Return what all of several costs have, joined; of memory the most."""
-    names = [name for name in several[0] if all(name in of for of in several)]
-    return {n: (max if n in _PEAKS else how)([of[n] for of in several]) for n in names}
-
-
-def store_rows(
-    store: Store,
-    attempt: Attempt,
-    experiment: str,
-    grid: str,
-    trained: Mapping[tuple[str, str], StoredRun],
-) -> None:
-    """Store the rows that the newest `attempt` at a grid's own run has; each is one run.
-
-    `grid` tells the grids of several results folders apart, as a server may have more than one. A
-    row is found again by it, so this may be repeated. One that the table no longer has is marked
-    superseded; so is one with a score that it no longer has, as MLflow cannot take that back, and
-    each of `trained`, the runs by key and seed, whose stage no variant has any more.
-    """
-    from mlflow.entities import Metric, Param, RunTag
-
-    page, ended = read_json(attempt.path / ROWS), milliseconds((attempt.end() or {})["ended"])
-    query = f"tags.`{Tag.KIND}` = '{ROW}' AND tags.`{Tag.GRID}` = '{grid}'"
-    query += f" AND tags.`{Tag.SUPERSEDED}` IS NULL"
-    found = (r for r in store.runs(query, experiment) if r.info.lifecycle_stage == "active")
-    old = {run.data.tags[Tag.ROW]: run for run in found}
-    rows = {}
-    for row in page["rows"]:
-        run = old.get(name := row["variant"])
-        if run is None or run.data.metrics.keys() - row["metrics"].keys():
-            tags = {Tag.KIND: ROW, Tag.ROW: name, Tag.GRID: grid}
-            tags |= {"mlflow.source.name": "minbert", "mlflow.source.type": "JOB"}
-            started = milliseconds(attempt.run["started"])
-            run = store.client.create_run(experiment, started, tags, run_name=name)
-        note = f"**{markdown(row['label'])}.** {_LEGEND}"
-        run_id = rows[name] = run.info.run_id
-        store.client.log_batch(
-            run_id,
-            metrics=[Metric(of, value, ended, 0) for of, value in row["metrics"].items()],
-            params=[Param("variant", name)],
-            tags=[RunTag(of, value) for of, value in (row["tags"] | {Tag.NOTE: note}).items()],
-        )
-        store.client.set_terminated(run_id, "FINISHED", ended)
-    for run in old.values():
-        if run.info.run_id not in rows.values():
-            store.supersede(run.info.run_id, attempt.name)
-    above = _parents(page["rows"], rows)
-    for which, child in trained.items():
-        if child.deleted or child.experiment != experiment:  # MLflow nests within one.
-            continue
-        if (parent := above.get(which, child.parent)) not in (None, child.parent):
-            store.client.set_tag(child.run_id, Tag.PARENT, parent)
-            child.parent = parent
-        by = None if which[0] in page["keys"] else attempt.name
-        if (by is None) != (child.superseded is None):
-            store.supersede(child.run_id, by)
-            child.superseded = by
-
-
-def _parents(rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> dict[Any, str]:
-    """Return the id of the row that each training, (key, seed), stands under.
-
-    Of those that share it the first; rows that only choose among the runs of others come last.
-    """
-    found: dict[Any, str] = {}
-    for row in sorted(rows, key=lambda row: row["chosen"]):
-        for which in product((key for _, key in row["stages"]), map(str, row["seeds"])):
-            found.setdefault(which, ids[row["variant"]])
-    return found
+def _costs(root: Path, keys: Sequence[str]) -> dict[str, float]:
+    """Return the seconds that a seed of the row took: of each stage the mean over seeds."""
+    means = []
+    for key in keys:
+        folders = seed_folders(node_folder(root, "train", key, 0).parent).values()
+        ran = [record for folder in folders if (record := sound(folder / "run.json"))]
+        means.append(fmean(of["outcome"]["seconds"] for of in ran) if ran else None)
+    known = [mean for mean in means if mean is not None]
+    return {f"{COST}/seconds": sum(known)} if known and len(known) == len(means) else {}

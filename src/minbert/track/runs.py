@@ -3,8 +3,7 @@
 Nothing here imports mlflow: the journal takes the report, and the follower stores it.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pyarrow.compute as pc
 
 from minbert.base.environment import commit
 from minbert.base.errors import UserError
-from minbert.data.identity import sha256
 from minbert.data.parquet import read_file
 from minbert.evaluate.floors import FloorTest, against_floor
 from minbert.evaluate.scoring import overall
@@ -25,12 +23,10 @@ from minbert.store.job import Job
 from minbert.store.node import finished, seed_folders
 from minbert.store.plans import describe_job, read_plan, stage_rows
 from minbert.store.record import read_record
-from minbert.track.journal import BEST, COST, FLOOR, TEST, Journal, attempts
+from minbert.track.journal import BEST, COST, TEST, Journal, attempts
 from minbert.track.store import Tag, say
 
-RATES = ("seconds", "steps", "tokens_per_second")
-PEAKS = ("peak_memory_bytes", "peak_device_memory_bytes")
-_ELSEWHERE = "elsewhere"
+_COSTS = ("seconds", "steps", "tokens_per_second", "peak_memory_bytes", "peak_device_memory_bytes")
 
 
 def describe_run(job: Job) -> dict[str, Any]:
@@ -38,34 +34,16 @@ def describe_run(job: Job) -> dict[str, Any]:
     spec = StageSpec.model_validate(job.spec["stage"])
     owner = job.described["owner"]
     stage = "" if owner["stage"] == "main" else f"/{owner['stage']}"
-    datasets = []
-    for task, tokens in job.needs("tokens").items():
-        if not tokens.exists():
-            continue  # A bundle has none.
-        # Each split that the run uses; the digest is the whole table's.
-        table = {
-            "name": task,
-            "digest": sha256(tokens),
-            "source": str(tokens.relative_to(job.root)),
-        }
-        for split, rows in Counter(read_file(tokens, ["split"])["split"].to_pylist()).items():
-            if spec.tasks[task].trained or split != "train":
-                datasets.append(table | {"split": split, "rows": rows})
+    own = {"variant": owner["variant"], "stage": owner["stage"], "seed": str(job.seed)}
+    own["tasks"] = "+".join(spec.trained_tasks)
     return {
         "experiment": owner["paper"],
         "key": job.described["key"],
         "seed": job.seed,
         # MLflow's table cuts long names: tasks have a column of their own.
         "name": f"{owner['variant']}{stage} . s{job.seed}",
-        "params": {
-            "variant": owner["variant"],
-            "stage": owner["stage"],
-            "tasks": "+".join(spec.trained_tasks),
-            "seed": str(job.seed),
-            **_flatten(spec.model_dump(mode="json")),
-        },
-        "tags": {Tag.RULE: spec.select, Tag.STAGE: owner["stage"], Tag.COMMIT: commit()},
-        "datasets": datasets,
+        "params": own | _flatten(spec.model_dump(mode="json")),
+        "tags": {Tag.COMMIT: commit(), Tag.FOLDER: str(job.out.relative_to(job.root))},
     }
 
 
@@ -74,10 +52,10 @@ def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
     how, spec = record["outcome"], record["spec"]
     tasks = job.described.get("overall_tasks", OVERALL_TASKS)
     scores, tags = of_predictions(job.out / "predictions.parquet", spec["select"], tasks)
+    took = {name: value for name in _COSTS if (value := (record | how).get(name)) is not None}
     return {
-        "metrics": scores | costs(record),
+        "metrics": scores | {f"{COST}/{name}": float(value) for name, value in took.items()},
         "step": how["steps"] * how["best_epoch"] // spec["epochs"],
-        "artifacts": {path.name: path for path in sorted(job.out.iterdir())},
         "params": {"best_epoch": str(how["best_epoch"])},
         "tags": {"device": record["environment"]["device"], **tags},
     }
@@ -95,29 +73,24 @@ def _flatten(value: Any, prefix: str = "") -> dict[str, str]:
 def of_predictions(
     path: Path, rule: str, overall_tasks: Sequence[str] = OVERALL_TASKS
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Return the metrics `BEST`, `FLOOR` and `TEST` of a run's predictions at `path`, and tags.
+    """Return the metrics `BEST` and `TEST` of a run's predictions at `path`, and tags.
 
-    Test counts where it has labels. The tags list the tasks that were learnt, those that were not,
-    and those with constant predictions. `rule` is the overall score's, `overall_tasks` are its
-    tasks.
+    Test counts where it has labels. The tags list the tasks that were learnt and those that were
+    not. `rule` is the overall score's, `overall_tasks` are its tasks.
     """
     table = read_file(path, ("task", "split", "prediction", "label"))
-    dev, test = (_tested(table.filter(pc.equal(table["split"], s))) for s in ("dev", "test"))
     metrics: dict[str, float] = {}
-    for kind, values in (
-        (BEST, {task: found.score for task, found in dev.items()}),
-        (FLOOR, {task: found.floor for task, found in dev.items()}),
-        (TEST, {task: found.score for task, found in test.items()}),
-    ):
+    tags: dict[str, str] = {}
+    for kind, split in ((TEST, "test"), (BEST, "dev")):
+        found = _tested(table.filter(pc.equal(table["split"], split)))
+        values = {task: of.score for task, of in found.items()}
         if (whole := overall(values, rule, overall_tasks)) is not None:
             values["overall"] = whole
         metrics |= {f"{kind}/{task}": value for task, value in values.items()}
-    tags = {
-        "learned": [task for task, found in dev.items() if found.above],
-        "not_learned": [task for task, found in dev.items() if not found.above],
-        "constant": [task for task, found in dev.items() if found.constant],
-    }
-    return metrics, {name: ",".join(tasks) for name, tasks in tags.items() if tasks}
+    for name, above in (("learned", True), ("not_learned", False)):  # on dev
+        if tasks := [task for task, of in found.items() if of.above is above]:
+            tags[name] = ",".join(tasks)
+    return metrics, tags
 
 
 def _tested(table: pa.Table) -> dict[str, FloorTest]:
@@ -131,23 +104,22 @@ def _tested(table: pa.Table) -> dict[str, FloorTest]:
     return found
 
 
-def costs(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a run took, by its record: seconds, steps, tokens a second, bytes of memory."""
-    told = {f"{COST}/{name}": record["outcome"].get(name) for name in RATES}
-    told |= {f"{COST}/{name}": record.get(name) for name in PEAKS}
-    return {name: float(value) for name, value in told.items() if value is not None}
-
-
 def log_imported_runs(root: Path, plan: str) -> None:
     """Leave an attempt for each finished training of a plan that no attempt tells of.
 
     One that cannot be read is reported and left out. Only a process that holds the follower's lock
     may call this.
     """
-    finished_here = list(_finished(root, plan))
+    rows = stage_rows(read_plan(root, plan).get("variants", ()))
+    jobs = []
+    for key in dict.fromkeys(row["key"] for row in rows):
+        described = describe_job(root, "train", key, plan)
+        for seed, folder in seed_folders(root / "store" / "train" / key).items():
+            if finished("train", described["spec"], folder):
+                jobs.append(Job(root, described, seed, threads=1))
     # Later than the results: a job makes its attempt first.
     told = {a.group for a in attempts(root) if a.status == "FINISHED" or a.alive()}
-    for job in finished_here:
+    for job in jobs:
         if (job.described["key"], str(job.seed)) in told:
             continue
         try:
@@ -156,22 +128,13 @@ def log_imported_runs(root: Path, plan: str) -> None:
             say(f"{job.out}: not in MLflow: {error}")
 
 
-def _finished(root: Path, plan: str) -> Iterator[Job]:
-    rows = stage_rows(read_plan(root, plan).get("variants", ()))
-    for key in dict.fromkeys(row["key"] for row in rows):
-        described = describe_job(root, "train", key, plan)
-        for seed, folder in seed_folders(root / "store" / "train" / key).items():
-            if finished("train", described["spec"], folder):
-                yield Job(root, described, seed, threads=1)
-
-
 def _tell(job: Job) -> None:
     record = read_record(job.out / "run.json")
     rows = [Measured(**row) for row in read_file(job.out / "history.parquet").to_pylist()]
     ended, told = max(row.time for row in rows), outcome(job, record)
     run = describe_run(job)
     run["tags"][Tag.COMMIT] = record["environment"].get("commit", "unknown")
-    run |= {"started": ended - record["outcome"]["seconds"], "host": _ELSEWHERE}
+    run |= {"started": ended - record["outcome"]["seconds"], "host": "elsewhere"}
     journal = Journal.start(job.root, run)
     for row in rows:
         if "/" not in row.metric:  # as of `train.history`

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import urlsplit
 
 from minbert.base.errors import UserError
 from minbert.base.files import whole
@@ -29,14 +28,6 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 _Found = TypeVar("_Found")
-VIEW, CURVES = "minbert", "minbert-curves"
-"""The views of a paper's experiment: its table, and the runs with their curves."""
-GRID = "grid"
-"""The kind, and the stage, of the run that has a paper's tables, figures and best model."""
-ROW = "row"
-"""The kind of the run that has what a paper's table says of a variant."""
-MODE = "?workflowType=machine_learning"
-"""Without it, MLflow's page opens with its table for language models."""
 
 
 class Tag:
@@ -46,30 +37,23 @@ class Tag:
     OFFSET = "minbert.offset"
     KEY = "minbert.key"
     SEED = "minbert.seed"
-    STAGE = "minbert.stage"
-    RULE = "minbert.select"
-    ROW = "minbert.row"
-    GRID = "minbert.grid"
-    PARENT = "mlflow.parentRunId"
-    COMPLETE = "minbert.complete"
-    COMMIT = "mlflow.source.git.commit"
-    SUPERSEDED = "minbert.superseded"
+    FOLDER = "minbert.folder"
     KIND = "minbert.kind"
-    BEST = "minbert.best"
-    BEST_SEED = "minbert.best_seed"
-    BEST_SCORE = "minbert.best_score"
+    ROW = "minbert.row"
+    PAGE = "minbert.page"
+    STORED = "minbert.stored"
+    SUPERSEDED = "minbert.superseded"
+    COMMIT = "mlflow.source.git.commit"
+    PARENT = "mlflow.parentRunId"
     NOTE = "mlflow.note.content"
 
 
-_SQLITE = "sqlite:///"
 ARTIFACTS = "mlartifacts"
-_HOME = "SELECT artifact_location FROM experiments WHERE experiment_id = 0"
-_PATHS = (
-    *(("experiments", "artifact_location"), ("runs", "artifact_uri")),
-    *(("model_versions", "source"), ("model_versions", "storage_location")),
-    ("logged_models", "artifact_location"),
-)
-"""The columns of MLflow's store that hold paths of files."""
+"""The folder of MLflow's files in a results folder."""
+_SQLITE = "sqlite:///"
+_PROXIED = "mlflow-artifacts:/"
+"""The address of MLflow's files: those of whatever folder `minbert ui` serves, so that a results
+folder may be moved."""
 _NETWORK = {"nfs", "cifs", "smb", "smb2", "lustre", "gpfs", "fhgfs", "beegfs", "ceph", "afs"}
 """As `stat` calls network file systems."""
 _PAGE = 200  # so that a server answers in time
@@ -80,8 +64,6 @@ _ENVIRONMENT = {
     # Nothing leaves the machine.
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
-    # Weights are safetensors: nothing here ever needs a pickle.
-    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
     # The server needs no job runner: 2 processes instead of 15.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
 }
@@ -109,22 +91,9 @@ def sqlite_path(uri: str) -> Path | None:
     return Path(uri.removeprefix(_SQLITE)).resolve() if uri.startswith(_SQLITE) else None
 
 
-def check_sqlite(path: Path) -> None:
-    """Raise `UserError` if what is at `path` is no SQLite database; it need not be there."""
-    if not path.exists():
-        return
-    try:
-        if not path.is_file():
-            raise sqlite3.DatabaseError("it is no regular file")
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute("PRAGMA schema_version")
-    except sqlite3.OperationalError:
-        pass  # It is busy, or may not be opened.
-    except sqlite3.DatabaseError as error:
-        raise UserError(
-            f"{path}: expected MLflow's SQLite database ({error}); move it away, and the next "
-            "workflow stores all runs anew"
-        ) from None
+def is_remote(uri: str) -> bool:
+    """Whether `uri` is a server, which itself decides where files are."""
+    return uri.startswith(("http://", "https://"))
 
 
 def check_store(root: Path, *, ask: bool = True) -> None:
@@ -137,86 +106,37 @@ def check_store(root: Path, *, ask: bool = True) -> None:
     root = Path(root).resolve()
     uri = tracking_uri(root)
     path = sqlite_path(uri)
-    if path is not None:
-        check_sqlite(path)
-    if uri == own_store(root):
-        return
     try:
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            place = path if path.exists() else path.parent
-            if not os.access(place, os.W_OK):
-                raise PermissionError(f"{place} is not writable")
-        elif is_remote(uri):
-            server = urlsplit(uri)
-            if not server.hostname or server.port == 0:
-                raise ValueError("it has no host, or no port")
-            if ask:
-                open_store(root).client.search_experiments(max_results=1)
-        else:
+            _check_sqlite(path)
+        elif not is_remote(uri):
             from mlflow.store.db.utils import create_sqlalchemy_engine
 
             create_sqlalchemy_engine(uri).dispose()  # Finds the driver, and does not connect.
+        elif ask:
+            open_store(root).client.search_experiments(max_results=1)
     except Exception as error:
-        answered = getattr(error, "get_http_status_code", lambda: 0)()
-        if answered >= 500:
+        if getattr(error, "get_http_status_code", int)() >= 500:
             return
-        install = "install it, or " if isinstance(error, ImportError) else ""
         why = first_line(error).partition(". ")[0].rstrip(".")
         raise UserError(
             shown(
-                f"MLFLOW_TRACKING_URI is '{uri}', where no run can be stored: {why}; {install}set "
-                "it to a server (http://HOST:PORT) or a database (sqlite:////FOLDER/mlflow.db), or "
-                f"unset it: runs are then stored in {root / 'mlflow.db'}"
+                f"no run can be stored at '{uri}': {why}. Move a file that is no SQLite database "
+                "away; set MLFLOW_TRACKING_URI to a server (http://HOST:PORT) or a database "
+                "(sqlite:////FOLDER/mlflow.db) whose driver is installed, or unset it: runs are "
+                f"then stored in {root / 'mlflow.db'}"
             )
         ) from None
 
 
-def relocate_store(root: Path, uri: str) -> None:
-    """Let the store in results `root` name its files there, if the folder was moved or copied.
-
-    MLflow keeps absolute paths: those of a copy are the original's. Where they began when they were
-    written is known from the experiment that every store has. A store elsewhere is left as it is.
-    All changes are one transaction. Raises `UserError` if the file may not be written.
-    """
-    path = sqlite_path(uri)
-    if uri != own_store(root) or path is None or not path.exists() or not path.stat().st_size:
-        return
-    new = str(root / ARTIFACTS)
-    try:
-        with closing(sqlite3.connect(path, timeout=20)) as connection, connection:
-            ((home,),) = connection.execute(_HOME)
-            old = str(home).removesuffix("/0")
-            if old == new or not old.endswith(f"/{ARTIFACTS}"):
-                return
-            for table, column in _PATHS:
-                connection.execute(
-                    f"UPDATE {table} SET {column} = ? || substr({column}, ?)"
-                    f" WHERE substr({column}, 1, ?) = ?",
-                    (new, len(old) + 1, len(old) + 1, f"{old}/"),
-                )
-    except sqlite3.OperationalError as error:
-        raise UserError(
-            f"{path} cannot be opened and changed ({error}), which MLflow needs: make it and its "
-            "folder writable, or copy the results folder"
-        ) from None
-    say(f"{root} was made as {Path(old).parent}; the paths in {path.name} are put right")
-
-
-def is_remote(uri: str) -> bool:
-    """Whether `uri` is a server, which itself decides where artifacts are."""
-    return uri.startswith(("http://", "https://"))
-
-
-def view_tag(view: str) -> str:
-    """Return the tag of an experiment that holds a view."""
-    return f"mlflow.sharedViewState.{view}"
-
-
-def table_url(server: str, experiment_id: str, view: str = VIEW) -> str:
-    """Return the address that opens an experiment's table, or the curves of its runs."""
-    mode = "&compareRunsMode=CHART" if view == CURVES else ""
-    return f"{server}/#/experiments/{experiment_id}/runs{MODE}&viewStateShareKey={view}{mode}"
+def _check_sqlite(path: Path) -> None:
+    """Raise an error if no database can be at `path`, or what is there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise PermissionError(f"{path} is not writable")
+    if path.exists():
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA schema_version")
 
 
 def shown(text: str) -> str:
@@ -247,8 +167,8 @@ class Store:
         """Return the id of experiment `name`, which is made, or restored, if need be."""
         found = self.client.get_experiment_by_name(name)
         if found is None:
-            folder = None if is_remote(self.uri) else str(self.root / ARTIFACTS / name)
-            return str(self.client.create_experiment(name, artifact_location=folder))
+            place = None if is_remote(self.uri) else f"{_PROXIED}{name}"
+            return str(self.client.create_experiment(name, artifact_location=place))
         if found.lifecycle_stage == "deleted":
             gone = [run.info.run_id for run in self.runs("", found.experiment_id)]
             self.client.restore_experiment(found.experiment_id)
@@ -298,15 +218,12 @@ def open_store(root: Path | str, uri: str | None = None) -> Store:
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
     path = sqlite_path(uri)
-    if path is not None:
-        check_sqlite(path)
-        if not path.exists():
-            _create(path, root / ARTIFACTS)
-        relocate_store(root, uri)
+    if path is not None and not path.exists():
+        _create(path)
     return Store(root, uri, MlflowClient(tracking_uri=uri, registry_uri=uri))
 
 
-def _create(path: Path, artifacts: Path) -> None:
+def _create(path: Path) -> None:
     """Make a sqlite store under a lock and a temporary name: two first users at once break it."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
@@ -316,18 +233,19 @@ def _create(path: Path, artifacts: Path) -> None:
         take(handle, lock, FOREVER)
         if path.exists():
             return
-        if network := network_disk(path.parent.resolve()):
+        network = on_network_disk(path.parent.resolve())
+        if network:
             say(
                 f"{path} is on a network disk, where sqlite is slow and may break; set "
                 "MLFLOW_TRACKING_URI to a server, or to sqlite:////LOCAL/DISK/mlflow.db"
             )
         with whole(path) as temporary:
-            SqlAlchemyStore(f"{_SQLITE}{temporary}", str(artifacts))._dispose_engine()
+            SqlAlchemyStore(f"{_SQLITE}{temporary}", _PROXIED)._dispose_engine()
             with closing(sqlite3.connect(temporary)) as connection:
                 if not network:  # The write-ahead log needs shared memory, which NFS lacks.
                     connection.execute("PRAGMA journal_mode=WAL")
 
 
-def network_disk(path: Path) -> bool:
+def on_network_disk(path: Path) -> bool:
     """Whether `path` is on a network file system."""
     return bool(_NETWORK.intersection(lines_of("stat", "--file-system", "--format=%T", str(path))))

@@ -1,12 +1,9 @@
 """MLflow's UI on the store of a results folder.
 
-Nothing here imports mlflow, but to check a store that is neither sqlite nor a server.
-
 One worker and no job runner: 2 processes and half a gigabyte instead of 15 and three.
 """
 
 import http.client
-import json
 import os
 import shlex
 import signal
@@ -14,22 +11,17 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from minbert.base.errors import UserError
-from minbert.base.locks import is_held
-from minbert.base.process import variable
 from minbert.track import store
-from minbert.track.journal import FOLLOWER, TRACKING, attempts
+from minbert.track.journal import TRACKING, attempts
+from minbert.track.papers import CURVES, VIEW, table_url, view_tag
 
 HOST = "127.0.0.1"
 _START_SECONDS = 120.0
 _STOP_SECONDS = 10
-_GUARD = f"read _; trap '' TERM; kill 0; sleep {_STOP_SECONDS}; kill -9 0"
-"""Ends its process group when its input closes, as it does when this process ends, or is killed."""
 
 
 def serve(root: Path | str, port: int = 5000) -> None:
@@ -43,44 +35,35 @@ def serve(root: Path | str, port: int = 5000) -> None:
     uri = store.tracking_uri(root)
     store.check_store(root, ask=False)
     if store.is_remote(uri):
-        _print_tables(uri.rstrip("/"))
+        _print_tables(root, uri.rstrip("/"))
         return
     if (path := store.sqlite_path(uri)) is not None and not path.exists():
-        why = (
-            f": nothing has been trained under {root} yet; run the pipeline first (`make demo`, or "
-            "`snakemake --cores 2 all`), or name its results folder"
-        )
+        how = "run the pipeline first (`make demo`, or `snakemake --cores 2 all`)"
         if attempts(root):
             again = shlex.join(["minbert", "follow", "--once", "--results", str(root)])
-            why = f"; `{again}` makes it from the runs in {root / TRACKING}"
-        raise UserError(f"no MLflow store at {path}{why}")
-    if not is_held(root / FOLLOWER):  # else it has done so, by the name that it knows `root` by
-        store.relocate_store(root, uri)
+            how = f"`{again}` makes it from the runs in {root / TRACKING}"
+        raise UserError(f"no MLflow store at {path}: {how}, or name its results folder")
     check_port(port)
     print("starting MLflow, which takes about 10 seconds", flush=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    # The server and its workers are a process group, which the guard joins.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     # MLflow warns of the server that `command` asks for.
     environment = {"PYTHONWARNINGS": "ignore::FutureWarning", **store.environment()}
+    # With its workers it is a process group, so that all of it ends.
     server = subprocess.Popen(command(root, uri, port), env=environment, process_group=0)
-    guard = subprocess.Popen(["sh", "-c", _GUARD], stdin=subprocess.PIPE, process_group=server.pid)
     try:
-        address = f"http://{HOST}:{port}"
-        with variable("no_proxy", "*"):  # A proxy does not reach this machine's own server.
-            _wait(server, address)
-            _print_tables(address)
+        _wait(server, port)
+        _print_tables(root, f"http://{HOST}:{port}")
         print("Ctrl-C stops it", flush=True)
         server.wait()
         raise _ended(server)
     except KeyboardInterrupt:
         pass
     finally:
-        assert guard.stdin is not None
-        guard.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
-            server.wait(_STOP_SECONDS)
-        with suppress(ProcessLookupError):  # what is left, the guard at least
-            os.killpg(server.pid, signal.SIGKILL)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(server.pid, number)
+                server.wait(_STOP_SECONDS)
 
 
 def command(root: Path, uri: str, port: int) -> list[str]:
@@ -104,43 +87,35 @@ def check_port(port: int) -> None:
         ) from None
 
 
-def _wait(server: subprocess.Popen[bytes], address: str) -> None:
+def _wait(server: subprocess.Popen[bytes], port: int) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline:
-        if server.poll() is not None:
-            raise _ended(server)
+    while server.poll() is None and time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(f"{address}/health", timeout=2):
-                return
+            connection = http.client.HTTPConnection(HOST, port, timeout=2)
+            connection.request("GET", "/health")
+            connection.getresponse()
+            return
         except OSError:
             time.sleep(0.2)
-    raise UserError(f"MLflow's server did not answer at {address} within {_START_SECONDS:.0f} s")
+    raise _ended(server)
 
 
 def _ended(server: subprocess.Popen[bytes]) -> UserError:
-    return UserError(
-        f"MLflow's server ended with status {server.returncode}; its own message is above"
-    )
+    status = server.poll()
+    how = "does not answer" if status is None else f"ended with status {status}"
+    return UserError(f"MLflow's server {how}; its own message is above")
 
 
-def _print_tables(address: str) -> None:
+def _print_tables(root: Path, address: str) -> None:
+    """Print the addresses of each paper's rows and curves, and else that of the server."""
     public = store.shown(address)
-    request = urllib.request.Request(
-        f"{address}/api/2.0/mlflow/experiments/search",
-        data=json.dumps({"max_results": 1000}).encode(),
-        headers={"Content-Type": "application/json"},
-    )
     try:
-        with urllib.request.urlopen(request, timeout=10) as reply:
-            found: list[dict[str, Any]] = json.load(reply).get("experiments", [])
-    except (OSError, ValueError, http.client.HTTPException):
-        # A server that requires a login: the browser can still ask for it.
-        print(f"MLflow: {public}/#/experiments", flush=True)
-        return
-    ours = [e for e in found if store.view_tag(store.VIEW) in {t["key"] for t in e.get("tags", [])}]
-    for experiment in sorted(ours, key=lambda one: str(one["name"])):
-        for view, said in ((store.VIEW, experiment["name"]), (store.CURVES, "  curves")):
-            url = store.table_url(public, experiment["experiment_id"], view)
-            print(f"{said}: {url}", flush=True)
+        found = store.open_store(root).client.search_experiments()
+        ours = sorted((e for e in found if view_tag(VIEW) in e.tags), key=lambda one: one.name)
+    except Exception:  # One that requires a login: the browser can still ask for it.
+        ours = []
+    for experiment in ours:
+        for view, said in ((VIEW, experiment.name), (CURVES, "  curves")):
+            print(f"{said}: {table_url(public, experiment.experiment_id, view)}", flush=True)
     if not ours:
         print(f"MLflow: {public}/#/experiments (no run is stored yet)", flush=True)

@@ -1,225 +1,203 @@
-"""One attempt into the store: its run, its points, its end. Every step may be repeated."""
+"""Runs into the store: those of attempts, and those of a paper's rows. Every step may be repeated.
+
+A run's tag `Tag.OFFSET` says how much of the attempt is stored: nothing yet (no tag), its
+parameters and so many bytes of its history, or all (`ENDED`).
+"""
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlparse
 
-from minbert.base.errors import UserError
-from minbert.base.process import variable
 from minbert.spec.protocol import Measured
-from minbert.track.journal import BEST, COST, FLOOR, TEST, Attempt
-from minbert.track.store import Store, Tag, say
+from minbert.track.journal import Attempt
+from minbert.track.rows import GRID, ROW
+from minbert.track.store import ARTIFACTS, Store, Tag, is_remote
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-Draw = Callable[[Path, str, str, Path], None]
-"""Draws a history (parquet) with a title and the overall rule to a PNG file."""
-
-METRICS_PER_BATCH = 999  # MLflow takes 1000 values at once, tags among them.
+METRICS_PER_BATCH = 900  # MLflow takes 1000 values at once, 100 of them parameters.
 ENDED = "ended"
-"""The value of `Tag.OFFSET` of a run of which nothing is left to be stored."""
-_PARAMS_PER_BATCH = 100
+_PARAMS_PER_BATCH = 90
 _PARAM_LENGTH = 6000
-_DIGEST_LENGTH = 32
-_TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
-_UPLOAD_SECONDS = "300"
-_CONTEXTS = {"train": "training", "dev": "validation", "test": "test"}
-_CURVES = "figures/curves.png"
 
 
 @dataclass
 class StoredRun:
-    """What the store holds of an attempt's run.
-
-    `offset` is how many bytes of its history are there. It is `ended` once its end is there too,
-    with all that comes with that.
-    """
+    """What the store holds of a run."""
 
     run_id: str
     experiment: str
-    artifacts: str
-    status: str = "RUNNING"
-    deleted: bool = False
-    superseded: str | None = None
-    parent: str | None = None
-    described: bool = False
-    offset: int = 0
-    ended: bool = False
+    status: str
+    deleted: bool
+    tags: dict[str, str]
+    metrics: dict[str, float]
+
+    @classmethod
+    def of(cls, run: Run) -> StoredRun:
+        """Take what is needed of MLflow's own record."""
+        info, data = run.info, run.data
+        deleted = info.lifecycle_stage == "deleted"
+        return cls(info.run_id, info.experiment_id, info.status, deleted, data.tags, data.metrics)
+
+    def mark(self, store: Store, tag: str, value: str | None) -> None:
+        """Set a tag, or take it away, unless it is so already."""
+        if value is None and tag in self.tags:
+            store.client.delete_tag(self.run_id, tag)
+            del self.tags[tag]
+        elif value is not None and self.tags.get(tag) != value:
+            store.client.set_tag(self.run_id, tag, value)
+            self.tags[tag] = value
 
 
 def metric_name(row: Measured) -> str:
-    """Return MLflow's name of a metric; characters that it does not take become `_`.
-
-    Final metrics, which earlier versions have among the rows of a history, are named without it.
-    """
-    final = row.split in (BEST, FLOOR, TEST, COST)
-    name = f"{row.split}/{row.task}" if final else f"{row.split}/{row.task}/{row.metric}"
-    return re.sub(r"[^\w/. :-]", "_", name)
+    """Return MLflow's name of a metric; characters that it does not take become `_`."""
+    return re.sub(r"[^\w/. :-]", "_", f"{row.split}/{row.task}/{row.metric}")
 
 
-def known_runs(store: Store, attempt: str = "") -> dict[str, StoredRun]:
-    """Return the runs, deleted ones too, by the name of their attempt: all, or that of one."""
-    named = f"= '{attempt}'" if attempt else "IS NOT NULL"
-    found = store.runs(f"tags.`{Tag.ATTEMPT}` {named}")
-    return {run.data.tags[Tag.ATTEMPT]: _known(run) for run in found}
-
-
-def _known(run: Run) -> StoredRun:
-    info, tags = run.info, run.data.tags
-    place = tags.get(Tag.OFFSET)
-    return StoredRun(
-        info.run_id,
-        info.experiment_id,
-        info.artifact_uri,
-        info.status,
-        info.lifecycle_stage == "deleted",
-        tags.get(Tag.SUPERSEDED),
-        tags.get(Tag.PARENT),
-        described=place is not None,
-        offset=int(place) if place and place != ENDED else 0,
-        ended=place == ENDED,
-    )
+def known_runs(store: Store) -> dict[str, StoredRun]:
+    """Return the runs, deleted ones too, by the name of their attempt."""
+    found = store.runs(f"tags.`{Tag.ATTEMPT}` IS NOT NULL")
+    return {run.data.tags[Tag.ATTEMPT]: StoredRun.of(run) for run in found}
 
 
 def create(store: Store, attempt: Attempt, experiment: str) -> StoredRun:
     """Make the attempt's run. Only a process that holds the follower's lock may call this."""
     run = attempt.run
-    tags = {
-        **_strings(run["tags"]),
-        Tag.ATTEMPT: attempt.name,
-        Tag.KEY: str(run["key"]),
-        Tag.SEED: str(run["seed"]),
-        "minbert.host": str(run["host"]),
-        "mlflow.source.name": "minbert",
-        "mlflow.source.type": "JOB",
-    }
-    started = milliseconds(run["started"])
-    return _known(store.client.create_run(experiment, started, tags, run_name=run["name"]))
+    own = {Tag.ATTEMPT: attempt.name, Tag.KEY: run["key"], Tag.SEED: run["seed"]}
+    tags = {**run["tags"], **own, "minbert.host": run["host"]}
+    return _create(store, experiment, run["name"], run["started"], tags)
 
 
-def describe(store: Store, attempt: Attempt, stored: StoredRun) -> None:
-    """Give the run its params and data sets."""
-    from mlflow.entities import Dataset, DatasetInput, InputTag
-
-    _log_params(store, stored.run_id, attempt.run["params"])
-    inputs = []
-    for data in attempt.run["datasets"]:
-        used = Dataset(
-            # MLflow tells data sets apart by name and digest; each split has its own context.
-            name=" ".join(filter(None, (str(data["name"]), data.get("split", "")))),
-            # MLflow takes 36 characters; the profile has the whole SHA-256.
-            digest=str(data["digest"])[:_DIGEST_LENGTH],
-            source_type="local",
-            source=json.dumps({"uri": str(data.get("source", ""))}),
-            profile=json.dumps({"num_rows": data.get("rows"), "sha256": data["digest"]}),
-        )
-        context = InputTag("mlflow.data.context", _CONTEXTS[data.get("split", "train")])
-        inputs.append(DatasetInput(used, [context]))
-    if inputs:
-        store.client.log_inputs(stored.run_id, datasets=inputs)
-    store.client.set_tag(stored.run_id, Tag.OFFSET, "0")
-    stored.described = True
+def _create(
+    store: Store, experiment: str, name: str, started: float, tags: Mapping[str, Any]
+) -> StoredRun:
+    source = {"mlflow.source.name": "minbert", "mlflow.source.type": "JOB"}
+    every = _strings({**tags, **source})
+    made = store.client.create_run(experiment, milliseconds(started), every, run_name=name)
+    return StoredRun.of(made)
 
 
-def log_rows(store: Store, attempt: Attempt, stored: StoredRun) -> bool:
-    """Send one batch of the attempt's new values, and how far that is; return whether it moved."""
-    from mlflow.entities import Metric, RunTag
-
-    rows, offset = attempt.rows(stored.offset, METRICS_PER_BATCH)
-    if offset == stored.offset:
-        return False
-    metrics = [Metric(metric_name(r), r.value, milliseconds(r.time), r.step) for r in rows]
-    tags = [RunTag(Tag.OFFSET, str(offset))]
-    store.client.log_batch(stored.run_id, metrics=metrics, tags=tags)
-    stored.offset = offset
-    return True
-
-
-def close(
-    store: Store, attempt: Attempt, stored: StoredRun, end: dict[str, Any] | None, draw: Draw | None
-) -> None:
-    """Attach what the job left, and end the run; without `end` it was killed.
-
-    `draw` draws the run's curves, if given.
-    """
-    from mlflow.entities import Metric, RunTag
-
-    client, run_id = store.client, stored.run_id
-    end = end or {"status": "KILLED", "ended": attempt.changed(), "error": None}
-    end = {"params": {}, "tags": {}, "artifacts": {}, "metrics": {}, **end}
-    ended = milliseconds(end["ended"])
+def advance(store: Store, attempt: Attempt, run: StoredRun) -> None:
+    """Store what is new of an attempt: its parameters, values, and how it ended."""
+    # In this order: a job writes its last row, then its end, and then frees its lock.
+    alive, end, size = attempt.alive(), attempt.end(), attempt.size()
+    if attempt.newer:
+        run.mark(store, Tag.SUPERSEDED, attempt.newer)
     given = attempt.run["params"]
-    _log_params(store, run_id, {k: v for k, v in end["params"].items() if k not in given})
-    tags = _strings(end["tags"])
-    if end["error"]:
-        tags["minbert.error"] = str(end["error"])
-    files: dict[str, Path] = end["artifacts"]
-    for name, path in files.items():
-        _attach(store, stored, name, path)
-    history = files.get("history.parquet")
-    if draw is not None and history is not None and history.is_file():
-        with TemporaryDirectory() as folder:
-            target = Path(folder) / Path(_CURVES).name
-            rule = attempt.run["tags"].get(Tag.RULE, "normalised")
-            try:
-                draw(history, attempt.run["name"], rule, target)
-            except (UserError, ValueError, KeyError) as error:
-                say(f"{history}: its curves cannot be drawn: {error}")
-            else:
-                _attach(store, stored, _CURVES, target)
-    client.log_batch(
-        run_id,
-        metrics=[Metric(name, value, ended, end["step"]) for name, value in end["metrics"].items()],
-        tags=[RunTag(name, value) for name, value in tags.items()],
-    )
-    client.set_terminated(run_id, end["status"], ended)
-    stored.status = end["status"]
-
-
-def set_ended(store: Store, stored: StoredRun) -> None:
-    """Note that nothing is left to be stored of a run. Last: what was interrupted is done again."""
-    store.client.set_tag(stored.run_id, Tag.OFFSET, ENDED)
-    stored.ended = True
-
-
-def _attach(store: Store, stored: StoredRun, name: str, path: Path) -> None:
-    """Put the file, if it is there, among the run's artifacts as `name`."""
-    if not path.is_file():
-        say(f"{path}: not attached to its run: the file is missing")
+    if Tag.OFFSET not in run.tags:
+        _log(store, run, params=given)
+        run.mark(store, Tag.OFFSET, "0")
+    # No further than it was at the start: a job that logs fast must not hold up the others.
+    while run.tags[Tag.OFFSET] != ENDED and (at := int(run.tags[Tag.OFFSET])) < size:
+        rows, offset = attempt.rows(at, METRICS_PER_BATCH)
+        if offset == at:
+            break
+        _log(store, run, [(metric_name(r), r.value, r.time, r.step) for r in rows])
+        run.mark(store, Tag.OFFSET, str(offset))
+    if run.tags[Tag.OFFSET] == ENDED or (end is None and alive):
         return
-    place = urlparse(stored.artifacts)
-    if place.scheme in {"", "file"}:
-        target = Path(unquote(place.path) if place.scheme else stored.artifacts) / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.unlink(missing_ok=True)
-        with suppress(OSError):  # Across disks there are no links.
-            target.hardlink_to(path)  # So that weights are not copied.
-            return
-    above, _, last = name.rpartition("/")
-    # The server answers once the file is stored.
-    with variable(_TIMEOUT, _UPLOAD_SECONDS), TemporaryDirectory() as folder:
-        if last != path.name:  # MLflow takes the file's own name
-            path = Path(shutil.copyfile(path, Path(folder) / last))
-        store.client.log_artifact(stored.run_id, str(path), above or None)
+    how: dict[str, Any] = {"params": {}, "tags": {}, "metrics": {}, "step": 0, "error": None}
+    how |= end or {"status": "KILLED", "ended": attempt.changed()}
+    metrics = [(name, value, how["ended"], how["step"]) for name, value in how["metrics"].items()]
+    new = {name: value for name, value in how["params"].items() if name not in given}
+    error = {"minbert.error": how["error"]} if how["error"] else {}
+    _log(store, run, metrics, new, how["tags"] | error)
+    store.client.set_terminated(run.run_id, how["status"], milliseconds(how["ended"]))
+    run.status = how["status"]
+    if end is not None:  # Without it, it may be a job whose lock does not reach this machine.
+        run.mark(store, Tag.OFFSET, ENDED)
 
 
-def _log_params(store: Store, run_id: str, params: Mapping[str, Any]) -> None:
-    from mlflow.entities import Param
+def is_stored(attempt: Attempt, run: StoredRun | None) -> bool:
+    """Whether nothing of the attempt is left to be stored; a deleted run stays so."""
+    if run is None or run.deleted:
+        return run is not None
+    if attempt.newer and run.tags.get(Tag.SUPERSEDED) != attempt.newer:
+        return False
+    place = run.tags.get(Tag.OFFSET, "0")
+    killed = run.status == "KILLED" and attempt.end() is None
+    return place == ENDED or (killed and attempt.rows(int(place), 1)[1] == int(place))
 
-    entries = (Param(name, value[:_PARAM_LENGTH]) for name, value in _strings(params).items())
-    while batch := list(islice(entries, _PARAMS_PER_BATCH)):
-        store.client.log_batch(run_id, params=batch)
+
+def page_runs(store: Store, page: Mapping[str, Any]) -> dict[str, StoredRun]:
+    """Return the runs that show a paper's page: by variant those of rows, and its own as ''."""
+    runs = map(StoredRun.of, store.runs(f"tags.`{Tag.PAGE}` = '{page['id']}'"))
+    shown = (run for run in runs if not run.deleted and Tag.SUPERSEDED not in run.tags)
+    return {run.tags.get(Tag.ROW, ""): run for run in shown}
+
+
+def store_page(
+    store: Store, paper: str, page: Mapping[str, Any], trained: Mapping[str, Sequence[StoredRun]]
+) -> None:
+    """Store what `rows.record_grids` wrote of a paper: a run for each row, and one with its files.
+
+    Rows are found again by the page's id, as results folders may share a server. One that the table
+    no longer has is marked superseded; so is one with a score that it no longer has, as MLflow
+    cannot take that back, and each of `trained`, the newest runs by key, whose stage no variant has
+    any more. The page's own run is marked last: what was interrupted is done again.
+    """
+    written, stamp = page["written"], str(page["written"])
+    old, shown = page_runs(store, page), {}
+    experiment = old[""].experiment if "" in old else store.experiment(paper)
+    for row in [{"variant": "", "metrics": {}, "tags": {}}, *page["rows"]]:
+        name, metrics = row["variant"], row["metrics"]
+        run = old.pop(name, None)
+        if run is not None and run.metrics.keys() - metrics.keys():
+            run.mark(store, Tag.SUPERSEDED, stamp)
+        if run is None or Tag.SUPERSEDED in run.tags:
+            own = {Tag.KIND: ROW, Tag.ROW: name} if name else {Tag.KIND: GRID}
+            run = _create(store, experiment, name or GRID, written, {**own, Tag.PAGE: page["id"]})
+        points = [(metric, value, written, 0) for metric, value in metrics.items()]
+        _log(store, run, points, {"variant": name or "(all)"}, row["tags"])
+        store.client.set_terminated(run.run_id, "FINISHED", milliseconds(written))
+        shown[name] = run
+    for run in old.values():
+        run.mark(store, Tag.SUPERSEDED, stamp)
+    _attach(store, paper, shown[""].run_id, page["files"])
+    for key, runs in trained.items():
+        above = shown.get(page["parents"].get(key))
+        for run in runs:
+            if run.deleted or run.experiment != experiment:  # MLflow nests within one.
+                continue
+            if above is not None:
+                run.mark(store, Tag.PARENT, above.run_id)
+            run.mark(store, Tag.SUPERSEDED, None if key in page["keys"] else stamp)
+    shown[""].mark(store, Tag.STORED, stamp)
+
+
+def _attach(store: Store, paper: str, run_id: str, names: Sequence[str]) -> None:
+    """Put files of the results folder among a run's artifacts."""
+    for name in names:
+        path = store.root / name
+        if is_remote(store.uri):
+            store.client.log_artifact(run_id, str(path), str(path.parent.relative_to(store.root)))
+        else:
+            target = store.root / ARTIFACTS / paper / run_id / "artifacts" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+
+
+def _log(
+    store: Store,
+    run: StoredRun,
+    metrics: Sequence[tuple[str, float, float, int]] = (),
+    params: Mapping[str, Any] = {},
+    tags: Mapping[str, Any] = {},
+) -> None:
+    """Store metrics (name, value, time, step), of which a batch has room, parameters and tags."""
+    from mlflow.entities import Metric, Param, RunTag
+
+    points = [Metric(name, value, milliseconds(when), step) for name, value, when, step in metrics]
+    marks = [RunTag(name, value) for name, value in _strings(tags).items()]
+    every = [Param(name, value[:_PARAM_LENGTH]) for name, value in _strings(params).items()]
+    for start in range(0, len(every) or 1, _PARAMS_PER_BATCH):
+        some = every[start : start + _PARAMS_PER_BATCH]
+        store.client.log_batch(run.run_id, points, some, marks)
 
 
 def _strings(values: Mapping[str, Any]) -> dict[str, str]:

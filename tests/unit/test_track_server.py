@@ -1,0 +1,170 @@
+"""The UI's server, servers that come and go, and URIs where no run can be stored."""
+
+from __future__ import annotations
+
+import math
+import socket
+import sqlite3
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+from following import finish, results, start, wait_for, write_page
+from http_server import in_thread
+from serving import free_port, serving
+
+from minbert.base.errors import UserError
+from minbert.base.files import write_text
+from minbert.commands.cli import main
+from minbert.spec.protocol import Measured
+from minbert.track.follower import Follower
+from minbert.track.papers import table_url
+from minbert.track.store import check_store
+from minbert.track.ui import check_port, serve
+
+
+def ask(address: str, path: str) -> bytes:
+    with urllib.request.urlopen(f"{address}{path}", timeout=120) as reply:
+        answer: bytes = reply.read()
+    return answer
+
+
+def test_the_ui_answers_and_a_follower_catches_up_with_it(
+    tmp_path: Path, mlflow_store: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (root := tmp_path / "served").mkdir()
+    results(root, mlflow_store)
+    write_text(root / "tables" / "paper.md", "| local |")
+    finish(root, "a", experiment="local")
+    write_page(root, 1.0, (), a={"best/sst": 0.5})
+    Follower(root).finish()
+    port, jobs = free_port(), tmp_path / "jobs"
+    address = f"http://127.0.0.1:{port}"
+    journal = start(jobs, "b", experiment="remote")
+    for step, value in enumerate([0.5, math.nan, math.inf], 1):
+        journal.log(Measured(step, step, "dev", "overall", "normalised", value, 1.7e9))
+    journal.end("FINISHED")
+    write_text(jobs / "tables" / "paper.md", "| remote |")
+    write_page(jobs, 1.0, (), identity="another", b={"best/sst": 0.5})
+
+    follower = Follower(jobs, address)
+    for _ in range(2):
+        follower.sweep()
+    assert capfd.readouterr().err.count("does not answer") == 1
+    assert len(follower.pending()) == 1
+
+    with serving(root, port) as lines:
+        with pytest.raises(urllib.error.HTTPError, match="404"):  # It runs commands.
+            ask(address, "/ajax-api/3.0/mlflow/assistant/config")
+        with sqlite3.connect(root / "mlflow.db") as connection:
+            ids = dict(connection.execute("SELECT name, experiment_id FROM experiments"))
+        assert f"local: {table_url(address, str(ids['local']))}" in lines
+        assert b"<title>MLflow" in ask(address, "/")
+
+        wait_for(lambda: not (follower.sweep() or follower.failing), "the server")
+        told = capfd.readouterr().err
+        assert "answers again" in told
+        assert "FutureWarning" not in told, "of a server that was chosen"
+        assert follower.finish() == 0
+        with sqlite3.connect(root / "mlflow.db") as connection:
+            grids = "SELECT run_uuid FROM tags WHERE key = 'minbert.kind' AND value = 'grid'"
+            runs = [run for (run,) in connection.execute(grids)]
+        query = "/get-artifact?path=tables/paper.md&run_uuid="
+        assert {ask(address, f"{query}{run}") for run in runs} == {b"| local |", b"| remote |"}
+    with sqlite3.connect(root / "mlflow.db") as connection:
+        points = connection.execute(
+            "SELECT step, value, is_nan FROM metrics WHERE key LIKE 'dev/%'"
+        )
+        largest = sys.float_info.max
+        assert points.fetchall() == [(1, 0.5, 0), (2, 0.0, 1), (3, largest, 0)]
+    with pytest.raises(OSError, match=r"refused|reset"):  # the latter by one that is about to end
+        ask(address, "/")
+
+
+def test_without_a_store_or_a_port_the_ui_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no MLflow store at .*mlflow.db.*run the pipeline first"):
+        serve(tmp_path)
+    finish(tmp_path, "a")
+    with pytest.raises(UserError, match=r"`minbert follow --once --results .*` makes it from"):
+        serve(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=rf"port {port} is not free.*--port"):
+            check_port(port)
+
+
+PERMANENT = {
+    "": "file is not a database",
+    "localhost:5000": "Could not parse SQLAlchemy URL",
+    "file:///{root}/runs": "Can't load plugin: sqlalchemy.dialects:file",
+    "mysql://me:secret@127.0.0.1:9/runs": "No module named 'MySQLdb'",
+    "sqlite:////proc/none/runs.db": "No such file or directory: '/proc/none'",
+}
+
+
+@pytest.mark.parametrize("uri", PERMANENT)
+def test_where_no_run_can_be_stored(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    finish(tmp_path, "k")
+    if uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri.format(root=tmp_path))
+    else:
+        write_text(tmp_path / "mlflow.db", "junk" * 500)
+    for command in (["follow", "--once"], ["ui"]):
+        with pytest.raises(SystemExit) as ended:
+            main([*command, "--results", str(tmp_path)])
+        (line,) = capfd.readouterr().err.splitlines()
+        assert ended.value.code == 2 and "secret" not in line
+        assert line.startswith("minbert: no run can be stored at '") and PERMANENT[uri] in line
+        assert "MLFLOW_TRACKING_URI" in line
+    assert {path.name for path in tmp_path.iterdir()} <= {"tracking", "mlflow.db"}
+
+
+@contextmanager
+def answering(status: int) -> Iterator[str]:
+    """Yield the address of a server that gives this answer to everything."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_error(status)
+
+        do_GET = do_POST
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with in_thread(Handler) as address:
+        yield address.replace("//", "//me:secret@")
+
+
+@pytest.mark.parametrize("status", [401, 404, 503])
+def test_a_server_that_refuses_us_or_may_answer_later(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    finish(tmp_path, "k")
+    with answering(status) as uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        if status < 500:
+            with pytest.raises(UserError, match=rf"no run can .* failed with error code {status}"):
+                check_store(tmp_path)
+        else:
+            check_store(tmp_path)
+            with pytest.raises(SystemExit):
+                main(["follow", "--once", "--results", str(tmp_path)])
+            assert "does not answer; jobs go on" in capfd.readouterr().err
+        main(["ui", "--results", str(tmp_path)])  # A browser can still ask for a login.
+    told = capfd.readouterr()
+    assert "/#/experiments" in told.out and "secret" not in told.out + told.err
+
+
+def test_a_server_that_is_away_may_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
+    check_store(tmp_path)
