@@ -110,7 +110,7 @@ def test_a_publishing_that_was_cut_short_leaves_no_mark(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("minbert.publish.names.read_file", killed)
+    monkeypatch.setattr("minbert.publish.publish.read_file", killed)
     with pytest.raises(KeyboardInterrupt):
         publish(tmp_path, second)
     assert (tmp_path / "tables" / "two.md").read_text("utf-8") == "second two"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +81,3 @@ def test_reading_needs_no_right_to_write(
         with pytest.raises(SystemExit):
             main(["submit", *words])
     assert "choose another --out" in capsys.readouterr().err
-
-
-class SetBack(datetime):
-    """A clock that another hand has set back by a day."""
-
-    @classmethod
-    def now(cls, tz: Any = None) -> datetime:
-        return datetime(2001, 2, 3, tzinfo=UTC)

@@ -43,7 +43,7 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
 
 
 def test_a_page_has_what_is_published_of_a_paper(tmp_path: Path) -> None:
-    """Intervals end where scores end; a row's cost is that of a seed; `best` trains nothing."""
+    """Intervals end where scores end; `best` trains nothing."""
     dev = {"seeds": "2", "split": "dev", "keys": "k1", "sst_mean": "0.3", "sst_low": "-0.34"}
     dev |= {"sst_high": "1.2", "sst_above": "1", "sst_n": "2", "sst_floor": "0.2"}
     dev |= {"overall_plain_mean": "0.6", "overall_plain_low": "-0.7", "overall_plain_high": "1.9"}
@@ -55,9 +55,6 @@ def test_a_page_has_what_is_published_of_a_paper(tmp_path: Path) -> None:
     table = csv_text(tuple(every), [every | line for line in lines])
     for name in ("tables/p.csv", "figures/p/curve.png", "tables/other.csv"):
         write_text(tmp_path / name, table)
-    for key, seed, seconds in (("k1", 0, 4), ("k1", 1, 6), ("k2", 0, 10)):
-        record = {"outcome": {"seconds": seconds}}
-        write_json(node_folder(tmp_path, "train", key, seed) / "run.json", record)
     shown = [("tables/p", "table", "t"), ("tables/other", "table", "o")]
     shown.append(("figures/p/curve", "figure", "f"))
     stages = [["p", "one", s, "sst", k, "", "One", ""] for s, k in (("a", "k1"), ("b", "k2"))]
@@ -69,7 +66,7 @@ def test_a_page_has_what_is_published_of_a_paper(tmp_path: Path) -> None:
     assert pages[0]["id"] == page["id"] and pages[0]["written"] < page["written"]
     one, best = page["rows"]
     assert one["metrics"] == {
-        **{"n": 1, "cost/seconds": 15, "test/sst": 0.25},
+        **{"n": 1, "test/sst": 0.25},
         **{"best/sst": 0.3, "best/sst/low": 0, "best/sst/high": 1},
         **{"best/overall": 0.6, "best/overall/low": -0.7, "best/overall/high": 1},
     }
@@ -126,9 +123,6 @@ def test_each_row_is_a_run_above_the_runs_of_its_seeds(
     assert shown(root, CURVES).keys() == {"a . s0", "a . s1"}
     publish(3.0, "a", "b", **rows)
     assert list(shown(root, VIEW)) == ["b", "a"] and shown(root, CURVES).keys() == trained.keys()
-    # A score that the table no longer has.
-    publish(4.0, "a", "b", a={"n": 2})
-    assert shown(root, VIEW)["a"].data.metrics == {"n": 2}
 
     experiment = open_store(root).client.get_experiment(one.info.experiment_id)
     said = experiment.tags["mlflow.note.content"]

@@ -5,7 +5,6 @@ predictions, records of runs, reports on data, dev and test rows without texts. 
 weights only if they are asked for.
 """
 
-import tempfile
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,15 +18,13 @@ from minbert.base.version import VERSION
 from minbert.data.parquet import read_file
 from minbert.evaluate.text import csv_text
 from minbert.publish.archive import FILES, Writer, json_text, names_in
-from minbert.publish.packed import Rows, pack, without_unread_scores, write_small
+from minbert.publish.packed import Rows, pack, small_bytes, without_unread_scores
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.task import use_tasks_of
-from minbert.store.kinds import KINDS
 from minbert.store.node import finished, needs_of, seed_folders
 from minbert.store.plans import (
     VARIANT_COLUMNS,
     VARIANTS,
-    description_path,
     published_plans,
     read_description,
     read_plan,
@@ -37,8 +34,8 @@ from minbert.store.plans import (
 )
 from minbert.store.record import ADOPTED, adoptions
 
-Described = dict[str, Any]
-At = tuple[str, str]
+Described = Mapping[tuple[str, str], dict[str, Any]]
+"""Descriptions by kind and key."""
 
 
 @dataclass(frozen=True)
@@ -66,48 +63,40 @@ def bundle(
     that those are to be imported first. The same results give the same bytes. Raises `UserError` if
     no workflow was started there, or nothing is finished.
     """
-    if not (root / "store").is_dir():
-        raise _nothing(root)
+    newest = next(records(root), None)
+    if newest is None:
+        raise UserError(
+            f"no workflow was started under {root}, so there is nothing to bundle; give its "
+            "results by --results"
+        )
     with results_lock(root):
-        newest = next(records(root), None)
-        if newest is None:
-            raise _nothing(root)
-        plans = [
-            read_plan(root, plan) for plan in dict.fromkeys([newest[0], *published_plans(root)])
-        ]
-        own = (task for plan in reversed(plans) for task in plan.get("tasks", []))
-        tasks = list(
-            {task["name"]: task for task in own}.values()
-        )  # of one that changed, the newest
+        names = dict.fromkeys([newest[0], *published_plans(root)])
+        plans = [read_plan(root, name) for name in names]
+        own = [task for plan in reversed(plans) for task in plan.get("tasks", [])]
+        tasks = [*{task["name"]: task for task in own}.values()]  # of one that changed, the newest
         use_tasks_of({"tasks": tasks})
         described = _described(root, plans)
         elsewhere = {name for path in without for name in names_in(path)}
-        results = list(_results(root, described, weights, seeds, elsewhere))
-        runs = sum(path.name == "run.json" for path in results)
-        if not runs:
-            of = f" with seed {' or '.join(map(str, seeds))}" if seeds else ""
-            new = f" that is not in {' or '.join(map(str, without))}" if without else ""
-            raise UserError(f"{root} has no finished run{of} of its newest plan{new} to bundle")
-        files = _pages(root, plans)
-        paths = [description_path(root, *at) for at in described] + results
-        files |= {path.relative_to(root / "store").as_posix(): path for path in paths}
+        found = {*_results(root / "store", described, seeds, elsewhere)} - elsewhere
+        files = [name for name in found if weights or not name.endswith(f"/{WEIGHTS}")]
+        if not (runs := sum(name.endswith("/run.json") for name in files)):
+            raise UserError(
+                f"{root} has no finished run to bundle that has one of the seeds asked for and is "
+                "in no bundle of --without"
+            )
+        files += [f"spec/{'-'.join(at)}.json" for at in described]
         with whole(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
             writer = Writer(archive)
-            _write(files, Rows([root / "store"], described), writer, lean)
+            for name, page in _pages(root, plans).items():
+                writer.add(name, page)
+            _write(sorted(files), Rows([root / "store"], described), root, writer, lean)
             writer.end(package=VERSION, tasks=tasks, sources=_sources(described, plans))
     return Bundled(runs, out.stat().st_size)
 
 
-def _nothing(root: Path) -> UserError:
-    return UserError(
-        f"no workflow was started under {root}, so there is nothing to bundle; give its results "
-        "by --results"
-    )
-
-
-def _described(root: Path, plans: Sequence[Described]) -> dict[At, Described]:
+def _described(root: Path, plans: Sequence[Mapping[str, Any]]) -> Described:
     """Return the descriptions of what the plans' results are, and of all they are made from."""
-    found: dict[At, Described] = {}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
 
     def add(kind: str, key: str) -> None:
         if (kind, key) not in found:
@@ -122,68 +111,61 @@ def _described(root: Path, plans: Sequence[Described]) -> dict[At, Described]:
     return dict(sorted(found.items()))
 
 
-def _sources(described: Collection[At], plans: Sequence[Described]) -> dict[str, list[str]]:
+def _sources(described: Described, plans: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return what the plans call the source of each node: {KIND-KEY: names}."""
-    found: dict[str, list[str]] = {}
-    for name in ("-".join(at) for at in described):
-        extras = [plan["jobs"][name]["extra"] for plan in plans if name in plan["jobs"]]
-        if names := {extra["source"] for extra in extras if extra.get("source")}:
-            found[name] = sorted(names)
-    return found
+    found: dict[str, set[str]] = {}
+    for plan in plans:
+        for name in plan["jobs"].keys() & {"-".join(at) for at in described}:
+            if source := plan["jobs"][name]["extra"].get("source"):
+                found.setdefault(name, set()).add(source)
+    return {name: sorted(sources) for name, sources in found.items()}
 
 
 def _results(
-    root: Path,
-    described: Mapping[At, Described],
-    weights: bool,
-    seeds: Collection[int],
-    elsewhere: Collection[str],
-) -> Iterator[Path]:
-    """Yield the files of all finished results that the bundle has."""
+    store: Path, described: Described, seeds: Collection[int], elsewhere: Collection[str]
+) -> Iterator[str]:
+    """Yield the names of the files of all finished results, of runs those that are asked for."""
     for (kind, key), of in described.items():
-        folder = root / "store" / kind / key
-        every = seed_folders(folder) if KINDS[kind].seeded else {None: folder}
-        for seed, path in every.items() if kind in FILES else ():
-            unwanted = seeds and seed is not None and seed not in seeds
-            if unwanted or not finished(kind, of["spec"], path):
+        every = (
+            seed_folders(store / kind / key).values() if kind == "train" else [store / kind / key]
+        )
+        for folder in every if kind in FILES else ():
+            if not finished(kind, of["spec"], folder):
                 continue
-            if kind == "train" and not _names(path).isdisjoint(elsewhere):
+            if kind == "train" and not _is_wanted(folder, seeds, elsewhere):
                 continue
-            files = [path / name for name in (*FILES[kind], ADOPTED) if weights or name != WEIGHTS]
-            for file in filter(Path.is_file, files):
-                if file.relative_to(root / "store").as_posix() not in elsewhere:
-                    yield file
+            paths = (folder / name for name in (*FILES[kind], ADOPTED))
+            yield from (path.relative_to(store).as_posix() for path in paths if path.is_file())
 
 
-def _pages(root: Path, plans: Sequence[Described]) -> dict[str, Path | str]:
-    """Return what people read, by name: the configuration, the list of variants, the command."""
+def _is_wanted(folder: Path, seeds: Collection[int], elsewhere: Collection[str]) -> bool:
+    """Whether a run has one of the seeds, and is not elsewhere by its key or those before it."""
+    keys = [folder.parent.name, *(step["from"] for step in adoptions(folder))]
+    known = {f"train/{key}/{folder.name}/run.json" for key in keys}.intersection(elsewhere)
+    return not known and (not seeds or folder.name in {f"seed{seed}" for seed in seeds})
+
+
+def _pages(root: Path, plans: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what people read, by name: the command, the configuration, the list of variants."""
     report = read_description(root, *shown_of(plans[0])[-1][1:])
     rows = dict.fromkeys(tuple(row) for plan in plans for row in plan["variants"])
-    found: dict[str, Path | str] = {
+    command = root / "logs" / "command.txt"
+    return {
+        command.name: command.read_text(encoding="utf-8") if command.is_file() else "",
         "config.json": json_text(report["spec"]["config"]),
         VARIANTS: csv_text(VARIANT_COLUMNS, stage_rows(rows), "\t"),
     }
-    command = root / "logs" / "command.txt"
-    return found | ({command.name: command} if command.is_file() else {})
 
 
-def _names(folder: Path) -> set[str]:
-    """Return what a run's record is called in bundles: by its key, and by those it had before."""
-    keys = [folder.parent.name, *(step["from"] for step in adoptions(folder))]
-    return {f"train/{key}/{folder.name}/run.json" for key in keys}
-
-
-def _write(files: Mapping[str, Path | str], rows: Rows, writer: Writer, lean: bool) -> None:
-    """Add every file but the list, by name; the tables of runs as small as they can be."""
-    with tempfile.TemporaryDirectory() as temporary:
-        small = Path(temporary) / "small.parquet"
-        for name, source in sorted(files.items()):
-            if not (name.startswith("train/") and name.endswith(".parquet")):
-                writer.add(name, source)
-                continue
-            table = read_file(str(source))
-            if name.endswith("/predictions.parquet"):
+def _write(names: Sequence[str], rows: Rows, root: Path, writer: Writer, lean: bool) -> None:
+    """Add files of the store by name; the tables of runs as small as they can be."""
+    for name in names:
+        path = root / "store" / name
+        if name.startswith("train/") and name.endswith(".parquet"):
+            table = read_file(path)
+            if path.name == "predictions.parquet":
                 table = without_unread_scores(table) if lean else table
                 table = pack(table, rows.of(name.split("/")[1]))
-            write_small(table, small)
-            writer.add(name, small)
+            writer.add(name, small_bytes(table))
+        else:
+            writer.add(name, path.read_bytes())

@@ -22,8 +22,6 @@ from minbert.spec.yaml import validated
 from minbert.store.node import digest
 from minbert.store.record import ADOPTED, read_record
 
-Described = dict[str, Any]
-
 _SAME, _NEAR = 1e-6, 0.01
 """How much scores may differ from the history's: on a CPU, and on a GPU, where a run that was
 interrupted may have predicted twice."""
@@ -43,31 +41,36 @@ def _renamed(value: Any) -> Any:
     return value
 
 
-def check_run(folder: Path, described: Described) -> dict[str, Any]:
+def check_run(folder: Path, described: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record of the run in `folder`, a seed's, of the node that is `described`.
 
     Raises `UserError` if the record is of other settings, another seed, code or data, or if the
     predictions on dev do not score what the history has, in the best and in the last epoch.
     """
-    stage, path = described["spec"]["stage"], folder / "run.json"
-    if unknown := stage["tasks"].keys() - TASKS.keys():
-        raise UserError(f"{path}: has the task '{min(unknown)}', which is unknown here")
-    record = read_record(path)
-    if (seed := f"seed{record.get('seed')}") != folder.name:
-        raise UserError(f"{path}: is of {seed}, expected {folder.name}")
-    if upgraded(record.get("spec", {})) != upgraded(stage):
-        raise UserError(f"{path}: has settings that are not those of its key")
-    own = digest(described["code"])
-    if record.get("code", own) != own and not (folder / ADOPTED).exists():
-        raise UserError(f"{path}: is of the code {record['code']}, and its key of {own}")
+    stage, record = described["spec"]["stage"], read_record(folder / "run.json")
+    code = digest(described["code"])
     predictions = read_file(folder / "predictions.parquet")
-    if other := set(pc.unique(predictions["task"]).to_pylist()) - stage["tasks"].keys():
-        raise UserError(f"{folder}: predicts '{min(other)}', a task that the stage lacks")
+    predicted = {*pc.unique(predictions["task"]).to_pylist()}
+    for wrong, why in (
+        (stage["tasks"].keys() - TASKS.keys(), "has tasks that are unknown here"),
+        (predicted - stage["tasks"].keys(), "predicts tasks that the stage lacks"),
+        (f"seed{record.get('seed')}" != folder.name, "has the record of another seed"),
+        (upgraded(record.get("spec", {})) != upgraded(stage), "has settings not those of its key"),
+        (
+            record.get("code", code) != code and not (folder / ADOPTED).exists(),
+            "is of other code than its key",
+        ),
+    ):
+        if wrong:
+            raise UserError(f"{folder}: {why}")
     for task, how in stage["tasks"].items():
         of_task = predictions.filter(pc.equal(predictions["task"], task))
         _check_examples(of_task, task, record, folder)
         if how.get("trained", True):
-            _check_scores(of_task, task, record, folder)
+            try:
+                _check_scores(of_task, task, record, folder)
+            except (KeyError, ValueError) as error:
+                raise UserError(f"{folder}: '{task}' cannot be scored: {error}") from None
     return record
 
 
@@ -75,18 +78,16 @@ def _check_examples(
     predictions: pa.Table, task: str, record: Mapping[str, Any], folder: Path
 ) -> None:
     """Check that the examples of a task are those of the record's digests."""
-    said = record.get("data", {}).get(task, {})
-    test = pc.equal(predictions["split"], "test")
-    for split, rows in (
-        ("dev", predictions.filter(pc.invert(test))),
-        ("test", predictions.filter(test)),
-    ):
+    is_test = pc.equal(predictions["split"], "test")
+    for split, chosen in (("dev", pc.invert(is_test)), ("test", is_test)):
+        rows = predictions.filter(chosen)
         found = {
             "ids": ids_digest(rows["id"].to_pylist()),
             "labels": labels_digest(rows["label"].to_numpy()),
         }
-        for what in found.keys() & said.get(split, {}).keys():
-            if found[what] != said[split][what]:
+        said = record.get("data", {}).get(task, {}).get(split, {})
+        for what in found.keys() & said.keys():
+            if found[what] != said[what]:
                 raise UserError(
                     f"{folder}: predicts examples of '{task}' with other {what} on {split} than "
                     "those that its record says it was trained on"
@@ -97,29 +98,21 @@ def _check_scores(
     predictions: pa.Table, task: str, record: Mapping[str, Any], folder: Path
 ) -> None:
     """Check what a task's predictions on dev score; half of it may be for selection alone."""
-    history = read_file(folder / "history.parquet")
-    best, last = record["outcome"].get("best_epoch"), pc.max(history["epoch"]).as_py()
-    device = record.get("environment", {}).get("device")
-    metric = TASKS[task].metric
-    measured = {
-        (row["epoch"], row["split"]): row["value"]
-        for row in history.to_pylist()
-        if (row["task"], row["metric"]) == (task, metric)
-    }
+    history = read_file(
+        folder / "history.parquet", None, {"task": task, "metric": TASKS[task].metric}
+    )
+    measured = {(row["epoch"], row["split"]): row["value"] for row in history.to_pylist()}
+    best, last = record["outcome"].get("best_epoch"), max(measured)[0]
     if (best, "dev") not in measured:
-        raise UserError(f"{folder}: its history has no dev score of '{task}' in the best epoch")
+        raise KeyError(f"its history has no dev score in the best epoch, {best}")
+    close = _SAME if record.get("environment", {}).get("device") == "cpu" else _NEAR
     for split in ("dev", "selection"):
         rows = predictions.filter(pc.equal(predictions["split"], split))
         for column, epoch in (("prediction", best), ("last", last)):
             if (epoch, split) not in measured:
                 continue
-            try:
-                score = score_task(task, rows[column].to_numpy(), rows["label"].to_numpy())
-            except (KeyError, ValueError) as error:
-                raise UserError(
-                    f"{folder}: '{task}' cannot be scored on {split}: {error}"
-                ) from None
-            if not abs(score - measured[epoch, split]) <= (_SAME if device == "cpu" else _NEAR):
+            score = score_task(task, rows[column].to_numpy(), rows["label"].to_numpy())
+            if not abs(score - measured[epoch, split]) <= close:
                 raise UserError(
                     f"{folder}: scores {score:.6f} on {split} of '{task}' ({column}), and the "
                     f"history has {measured[epoch, split]:.6f}: one of them was edited"

@@ -5,9 +5,9 @@ packed table has the number of the row among those of the data set (`data.rows`)
 cannot be restored to the last bit so stays as it is.
 """
 
+import io
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +23,12 @@ ROW = "row"
 _STANDS_FOR = ["id", "label"]
 
 
-def packed_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the columns of a packed table, by those of `predictions`."""
-    kept = [field for field in schema if field.name not in _STANDS_FOR]
-    return pa.schema([*kept, pa.field(ROW, pa.int32())])
-
-
 def pack(table: pa.Table, rows: Mapping[str, pa.Table]) -> pa.Table:
     """Return `predictions` without ids and labels; unchanged if `rows`, by task, lack some."""
-    places = {t: {name: n for n, name in enumerate(of["id"].to_pylist())} for t, of in rows.items()}
+    ids = {task: of["id"].to_pylist() for task, of in rows.items()}
+    places = {(task, name): n for task, names in ids.items() for n, name in enumerate(names)}
     named = zip(table["task"].to_pylist(), table["id"].to_pylist(), strict=True)
-    found = [places.get(task, {}).get(name) for task, name in named]
+    found = [places.get(each) for each in named]
     if None in found:
         return table
     small = table.append_column(ROW, pa.array(found, pa.int32())).drop_columns(_STANDS_FOR)
@@ -43,21 +38,19 @@ def pack(table: pa.Table, rows: Mapping[str, pa.Table]) -> pa.Table:
 def restored(table: pa.Table, rows: Mapping[str, pa.Table], schema: pa.Schema) -> pa.Table:
     """Return a packed table with ids and labels, by `schema`; another one as it is.
 
-    Raises `KeyError` for a task without rows, and an Arrow error for a row that is not there.
+    Raises `KeyError` for a task without rows, or a column that is not there, `IndexError` for a row
+    that is not there, and an Arrow error for other types.
     """
-    if ROW not in table.schema.names:
-        return table.select(schema.names).cast(schema)
-    ends = dict(zip(rows, accumulate(map(len, rows.values())), strict=True))
-    end = pa.array([ends[task] for task in table["task"].to_pylist()], pa.int64())
-    length = pa.array([len(rows[task]) for task in table["task"].to_pylist()], pa.int64())
-    if pc.any(pc.or_(pc.less(table[ROW], 0), pc.greater_equal(table[ROW], length))).as_py():
-        raise pa.ArrowIndexError("a row that the data set does not have")
-    at = pc.add(pc.subtract(end, length), table[ROW])
-    every = pa.concat_tables([of.select(_STANDS_FOR) for of in rows.values()])
-    chosen = every.take(at)
-    label = chosen["label"].cast(pa.float32(), safe=False).cast(pa.float64())
-    whole = table.append_column("id", chosen["id"]).append_column("label", label)
-    return whole.select(schema.names).cast(schema).combine_chunks()
+    if ROW in table.schema.names:
+        tasks, numbers = table["task"].to_pylist(), table[ROW].to_pylist()
+        if min(numbers, default=0) < 0:
+            raise IndexError("negative row")
+        for name in _STANDS_FOR:
+            of_task = {task: rows[task][name].to_pylist() for task in dict.fromkeys(tasks)}
+            values = [of_task[task][n] for task, n in zip(tasks, numbers, strict=True)]
+            kind = pa.float32() if name == "label" else pa.string()
+            table = table.append_column(name, pa.array(values, kind))
+    return table.select(schema.names).cast(schema).combine_chunks()
 
 
 def without_unread_scores(table: pa.Table) -> pa.Table:
@@ -76,28 +69,21 @@ def without_unread_scores(table: pa.Table) -> pa.Table:
     return table.set_column(table.schema.get_field_index("scores"), field, scores)
 
 
-def write_small(table: pa.Table, path: Path) -> None:
-    """Write a table in few bytes, the same ones each time."""
-    words, numbers = [], {}
-    for field in table.schema:
-        if pa.types.is_floating(field.type):
-            numbers[field.name] = "BYTE_STREAM_SPLIT"
-        elif pa.types.is_list(field.type):
-            numbers[f"{field.name}.list.element"] = "BYTE_STREAM_SPLIT"
-        elif pa.types.is_integer(field.type):
-            numbers[field.name] = "DELTA_BINARY_PACKED"
-        elif field.name != "id":
-            words.append(field.name)
+def small_bytes(table: pa.Table) -> bytes:
+    """Return a table as parquet of few bytes, the same ones each time."""
+    sink = io.BytesIO()
+    words = [f.name for f in table.schema if pa.types.is_string(f.type)]
     pq.write_table(
         table.combine_chunks(),
-        path,
+        sink,
         compression="zstd",
         compression_level=19,
         use_dictionary=words,
-        column_encoding=numbers,
+        use_byte_stream_split=True,  # of all other columns
         write_statistics=False,
         write_page_checksum=True,
     )
+    return sink.getvalue()
 
 
 class Rows:
@@ -121,11 +107,11 @@ class Rows:
 
     def of(self, key: str) -> dict[str, pa.Table]:
         """Return {task: rows} of a run."""
-        needs = self._described["train", key]["needs"]
-        tokens = {
-            name.partition(".")[2]: self._described["tokens", need["key"]]
-            for name, need in needs.items()
-            if name.startswith("tokens.")
-        }
-        data = {task: of["needs"]["examples"]["key"] for task, of in tokens.items()}
-        return {t: self._read(self._paths[at]) for t, at in data.items() if at in self._paths}
+        found = {}
+        for name, need in self._described["train", key]["needs"].items():
+            prefix, _, task = name.partition(".")
+            if prefix == "tokens":
+                tokens = self._described["tokens", need["key"]]
+                if path := self._paths.get(tokens["needs"]["examples"]["key"]):
+                    found[task] = self._read(path)
+        return found

@@ -1,4 +1,8 @@
-"""Results under their plain names, copied from where their keys put them.
+"""Results under their plain names, the files that people look at, copied from where keys put them.
+
+All plain names are of one plan, and `published.json` says of which. The next plan replaces them
+all: its own are copied, those that it does not have are removed. The store keeps what earlier plans
+made, so that going back copies these again.
 
 After failures, tables, figures and the report are made from what there is, by the same makers. A
 job then has a temporary folder for what it makes, and finds there what was made before it; the
@@ -9,20 +13,37 @@ only plain names are written, without a mark, so that the next run makes everyth
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from minbert.base.errors import UserError
+from minbert.base.files import whole, write_json, write_text
+from minbert.base.locks import FOREVER, exclusive_lock
+from minbert.data.parquet import read_file
 from minbert.evaluate.index import in_words
-from minbert.evaluate.text import read_csv
-from minbert.publish.names import PlainNames, publishing
-from minbert.spec.grid import ALL
+from minbert.evaluate.text import csv_text, read_csv
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import finished
-from minbert.store.plans import describe_job, read_plan, shown_of
+from minbert.store.plans import (
+    PUBLISHED,
+    SCORES,
+    VARIANT_COLUMNS,
+    VARIANTS,
+    describe_job,
+    held,
+    products,
+    read_plan,
+    shown_of,
+    stage_rows,
+)
 from minbert.track.journal import newest_attempts
 from minbert.track.rows import record_grids
 
@@ -31,18 +52,26 @@ def publish(root: Path, plan: str, mark: Path) -> None:
     """Copy each product of a plan to its plain name, and leave its `mark` (`Plan.mark`)."""
     record = read_plan(root, plan)
     use_tasks_of(record)
-    with publishing(root):
-        names = PlainNames(root, plan, record)
-        names.take()
-        if not record["below"]:
-            record_grids(root, record)
-        names.finish(mark)
+    with _publishing(root):
+        _take(root, plan, record)
+        _say(root, record, plan, record["stamp"], products(root, record))
+        for earlier in mark.parent.glob(f"{record['stamp']}-*.done"):
+            earlier.unlink()
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
 
 
 def publish_one(root: Path, plan: str, name: str) -> None:
-    """Copy one product of a plan to its plain `name`."""
-    with publishing(root):
-        PlainNames(root, plan, read_plan(root, plan)).take_one(name)
+    """Copy one product of a plan to its plain `name`.
+
+    If those beside it are of another plan, all are to be made again.
+    """
+    record = read_plan(root, plan)
+    with _publishing(root):
+        before = held(root / record["below"])
+        same = record["stamp"] if before.get("stamp") == record["stamp"] else ""
+        _say(root, record, before.get("plan", ""), same, {*before.get("names", []), name})
+        _copy(products(root, record)[name], root / record["below"] / name)
 
 
 def publish_partial(root: Path, plan: str) -> str:
@@ -58,8 +87,7 @@ def publish_partial(root: Path, plan: str) -> str:
     use_tasks_of(record)
     failures = failed_variants(root, record["variants"])
     undrawn: dict[Path, str] = {}
-    with publishing(root), tempfile.TemporaryDirectory() as folder:
-        names = PlainNames(root, plan, record)
+    with _publishing(root), tempfile.TemporaryDirectory() as folder:
         for name, kind, key in shown_of(record):
             described = describe_job(root, kind, key, plan)
             job = PartialJob(root, described, None, 1, failures=failures, folder=Path(folder))
@@ -76,9 +104,7 @@ def publish_partial(root: Path, plan: str) -> str:
                 shutil.rmtree(job.out)  # So the report warns that it is missing.
         for out, fault in undrawn.items():
             draw_fault(fault, out / "figure")
-        names.take(Path(folder))
-        if not record["below"]:
-            record_grids(root, record)
+        _take(root, plan, record, Path(folder))
         (key,) = (key for _, kind, key in shown_of(record) if kind == "index")
         index = in_words(read_csv(node_folder(Path(folder), "index", key) / "index.csv"))
     failed = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]
@@ -113,12 +139,66 @@ def failed_variants(root: Path, variants: Iterable[Sequence[str]]) -> dict[tuple
     """
     why: dict[str, str] = {}
     for (key, seed), attempt in newest_attempts(root).items():
-        if seed == ALL or (node_folder(root, "train", key, int(seed)) / "run.json").exists():
+        if (node_folder(root, "train", key, int(seed)) / "run.json").exists():
             continue
         if failure := attempt.failure():
             why[key] = f"seed {seed}: {failure}"
     found: dict[tuple[str, str], str] = {}
-    for paper, variant, stage, _, key, *_ in variants:
-        if key in why:
-            found.setdefault((paper, variant), f"stage '{stage}', {why[key]}")
+    for row in stage_rows(variants):
+        if row["key"] in why:
+            told = f"stage '{row['stage']}', {why[row['key']]}"
+            found.setdefault((row["paper"], row["variant"]), told)
     return found
+
+
+def _publishing(root: Path) -> AbstractContextManager[bool]:
+    """Hold the plain names under `root` for a block."""
+    return exclusive_lock(root / "store" / "published", f"publishing in {root}", patience=FOREVER)
+
+
+def _take(root: Path, plan: str, record: Mapping[str, Any], partial: Path | None = None) -> None:
+    """Copy each product to its name, join the scores of all papers, and list the variants.
+
+    What is in `partial`, a root for results made after failures, counts before the keyed files; a
+    product that is in neither is removed, as are the names that the plan before had and this one
+    has not. MLflow is told of whole grids. Names are then to be made again unless `_say` follows.
+    """
+    folder, new = root / record["below"], products(root, record)
+
+    def source(keyed: Path) -> Path:
+        made = (partial or root) / keyed.relative_to(root)
+        return made if made.exists() else keyed
+
+    before = held(folder).get("names", [])
+    _say(root, record, plan, "", {*before, *new})  # if this is killed halfway
+    for name in dict.fromkeys([*new, *before]):
+        keyed = source(new[name]) if name in new else None
+        if keyed and (keyed.exists() or not partial):
+            _copy(keyed, folder / name)
+        elif (folder / name).is_file():
+            (folder / name).unlink()
+    keys = sorted((name, key) for name, kind, key in shown_of(record) if kind == "scores")
+    made = (node_folder(root, "scores", key) / "scores.parquet" for _, key in keys)
+    with whole(folder / SCORES) as temporary:
+        pq.write_table(pa.concat_tables(read_file(source(path)) for path in made), temporary)
+    rows = stage_rows(record["variants"])
+    write_text(folder / VARIANTS, csv_text(VARIANT_COLUMNS, rows, "\t"))
+    _say(root, record, plan, "", new)
+    if not record["below"]:
+        record_grids(root, record)
+
+
+def _copy(keyed: Path, target: Path) -> None:
+    with whole(target) as temporary:
+        shutil.copyfile(keyed, temporary)
+
+
+def _say(
+    root: Path, record: Mapping[str, Any], plan: str, stamp: str, names: Iterable[str]
+) -> None:
+    """Say of which plan the plain names are; without a `stamp` they are to be made again.
+
+    Those of a plan of a part are in a folder of their own, and leave the others as they are.
+    """
+    page = {"plan": plan, "stamp": stamp, "names": sorted(names)}
+    write_json(root / record["below"] / PUBLISHED, page)

@@ -8,7 +8,7 @@ from typing import Any
 
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
-from minbert.track.journal import BEST, COST, TEST
+from minbert.track.journal import BEST, TEST
 from minbert.track.rows import ROW
 from minbert.track.store import Store, Tag
 
@@ -69,7 +69,6 @@ def _columns(facts: Mapping[str, Any] | None, *, rows: bool) -> list[str]:
     metrics = [f"{BEST}/{name}" for name in names]
     if rows:
         metrics += [f"{_SCORE}/low", f"{_SCORE}/high", "n", *(f"{TEST}/{name}" for name in names)]
-        metrics.append(f"{COST}/seconds")
     params = () if rows else ("variant", "stage", "tasks", "seed")
     tags = ("learned", "not_learned")
     found = [("metrics", metrics), ("params", params), ("tags", tags)]

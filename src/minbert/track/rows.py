@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from minbert.base.errors import UserError
@@ -16,11 +15,8 @@ from minbert.evaluate.scoring import CORRELATIONS
 from minbert.evaluate.text import read_csv
 from minbert.spec.grid import ALL
 from minbert.spec.task import TASKS
-from minbert.store.job import node_folder
-from minbert.store.node import seed_folders
 from minbert.store.plans import products, stage_rows
-from minbert.store.record import sound
-from minbert.track.journal import BEST, COST, TEST, TRACKING
+from minbert.track.journal import BEST, TEST, TRACKING
 
 ROW, GRID = "row", "grid"
 """The kinds of runs that are no training: a row of a paper's table; the paper's tables, figures."""
@@ -46,7 +42,7 @@ def record_grids(root: Path, listed: Mapping[str, Any]) -> None:
         for line in sorted(lines, key=lambda line: not _keys(stages, line)):
             variant, own = line["variant"], _keys(stages, line)
             row = rows.setdefault(variant, {"variant": variant, "metrics": {}, "tags": {}})
-            row["metrics"] |= _scores(line, facts["rule"]) | _costs(root, own)
+            row["metrics"] |= _scores(line, facts["rule"])
             row["tags"] |= _learned(line) if line["split"] == "dev" else {}
             for key in own or line["keys"].split():
                 parents.setdefault(key, variant)
@@ -90,14 +86,3 @@ def _learned(line: Mapping[str, str]) -> dict[str, str]:
     most = {task: 2 * n > int(line[f"{task}_n"]) for task, n in above.items()}
     words = {"learned": True, "not_learned": False}
     return {word: ",".join(t for t in most if most[t] == is_so) for word, is_so in words.items()}
-
-
-def _costs(root: Path, keys: Sequence[str]) -> dict[str, float]:
-    """Return the seconds that a seed of the row took: of each stage the mean over seeds."""
-    means = []
-    for key in keys:
-        folders = seed_folders(node_folder(root, "train", key, 0).parent).values()
-        ran = [record for folder in folders if (record := sound(folder / "run.json"))]
-        means.append(fmean(of["outcome"]["seconds"] for of in ran) if ran else None)
-    known = [mean for mean in means if mean is not None]
-    return {f"{COST}/seconds": sum(known)} if known and len(known) == len(means) else {}

@@ -35,14 +35,13 @@ class StoredRun:
     status: str
     deleted: bool
     tags: dict[str, str]
-    metrics: dict[str, float]
 
     @classmethod
     def of(cls, run: Run) -> StoredRun:
         """Take what is needed of MLflow's own record."""
-        info, data = run.info, run.data
+        info = run.info
         deleted = info.lifecycle_stage == "deleted"
-        return cls(info.run_id, info.experiment_id, info.status, deleted, data.tags, data.metrics)
+        return cls(info.run_id, info.experiment_id, info.status, deleted, run.data.tags)
 
     def mark(self, store: Store, tag: str, value: str | None) -> None:
         """Set a tag, or take it away, unless it is so already."""
@@ -137,19 +136,15 @@ def store_page(
     """Store what `rows.record_grids` wrote of a paper: a run for each row, and one with its files.
 
     Rows are found again by the page's id, as results folders may share a server. One that the table
-    no longer has is marked superseded; so is one with a score that it no longer has, as MLflow
-    cannot take that back, and each of `trained`, the newest runs by key, whose stage no variant has
-    any more. The page's own run is marked last: what was interrupted is done again.
+    no longer has is marked superseded; so is each of `trained`, the newest runs by key, whose stage
+    no variant has any more. The page's own run is marked last: what was interrupted is done again.
     """
     written, stamp = page["written"], str(page["written"])
     old, shown = page_runs(store, page), {}
     experiment = old[""].experiment if "" in old else store.experiment(paper)
     for row in [{"variant": "", "metrics": {}, "tags": {}}, *page["rows"]]:
         name, metrics = row["variant"], row["metrics"]
-        run = old.pop(name, None)
-        if run is not None and run.metrics.keys() - metrics.keys():
-            run.mark(store, Tag.SUPERSEDED, stamp)
-        if run is None or Tag.SUPERSEDED in run.tags:
+        if (run := old.pop(name, None)) is None:
             own = {Tag.KIND: ROW, Tag.ROW: name} if name else {Tag.KIND: GRID}
             run = _create(store, experiment, name or GRID, written, {**own, Tag.PAGE: page["id"]})
         points = [(metric, value, written, 0) for metric, value in metrics.items()]
