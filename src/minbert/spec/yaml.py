@@ -51,7 +51,7 @@ for _kind, _pattern in _SCALARS.items():
 def parse_yaml(text: str, where: str) -> Any:
     """Return the value of `text`; a `UserError` names `where`, line and column."""
     try:
-        return yaml.load(text, Loader=_Loader)
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a safe one
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{where}, line {mark.line + 1}, column {mark.column + 1}" if mark else where
