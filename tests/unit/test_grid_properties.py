@@ -98,27 +98,6 @@ def test_another_value_of_any_setting_is_another_spec(
     assert one != changed
 
 
-scalars = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False)
-values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=12,
-)
-
-
-@given(value=values, random=st.randoms(use_true_random=False))
-def test_canonical_text_knows_no_order_of_keys(value: Any, random: Random) -> None:
-    def shuffled(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {k: shuffled(value[k]) for k in random.sample(list(value), len(value))}
-        return [shuffled(each) for each in value] if isinstance(value, list) else value
-
-    text = canonical(value)
-    assert canonical(shuffled(value)) == text
-    # Nothing is lost: the value comes back, and with it the same text.
-    assert canonical(json.loads(text)) == text and json.loads(text) == value
-
-
 mappings = st.recursive(
     st.none() | st.integers() | st.text(max_size=3),
     lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),

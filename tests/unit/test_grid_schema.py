@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages.schemas import FILES, schemas, write_schemas
+from pages.schemas import FILES, schemas
 
 from minbert.base.files import read_json
 from minbert.spec.yaml import load_yaml, parse_yaml
@@ -16,14 +16,9 @@ SCHEMAS = schemas()
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_kept_schemas_have_not_drifted(name: str) -> None:
-    assert read_json(WORKFLOW / FILES[name]) == schemas()[name], (
+    assert read_json(WORKFLOW / FILES[name]) == SCHEMAS[name], (
         "run 'cd tests && python -m pages.schemas' and keep what it writes"
     )
-
-
-def test_write_schemas(tmp_path: Path) -> None:
-    write_schemas(tmp_path)
-    assert read_json(tmp_path / "grids" / "grid.schema.json") == schemas()["grid"]
 
 
 def errors(name: str, value: Any) -> list[str]:
@@ -59,12 +54,9 @@ def test_grid_schema_accepts(variant: str) -> None:
     "variant",
     [
         "{epoch: 3}",
-        "{epochs: many}",
         "{tasks: {sst-2: {}}}",
         "{tasks: {sst: {loss: msee}}}",
-        "{surgery: pcgrd}",
         "{stages: [{epochs: 3}]}",
-        "{optimiser: {lrr: 1}}",
         "{shared_layers: half}",
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import figure_files
 import numpy as np
 import pytest
-from own_tasks import ALL, SAME, using
+from own_tasks import ALL, using
 from scipy.stats import spearmanr
 from sklearn.metrics import f1_score, matthews_corrcoef
 
@@ -38,9 +38,8 @@ def drawn(task: str, n: int, skill: float, seed: int = 0) -> tuple[np.ndarray, n
 
 
 @pytest.mark.parametrize("classes", [2, 3, 7])
-@pytest.mark.parametrize("seed", range(5))
-def test_scores_of_classes_are_those_of_scikit_learn(classes: int, seed: int) -> None:
-    draw = np.random.default_rng(seed)
+def test_scores_of_classes_are_those_of_scikit_learn(classes: int) -> None:
+    draw = np.random.default_rng(classes)
     label = draw.integers(0, classes, 40)
     predicted = np.where(draw.random(40) < 0.5, label, draw.integers(0, classes, 40))
     assert macro_f1(predicted, label) == pytest.approx(f1_score(label, predicted, average="macro"))
@@ -75,17 +74,10 @@ def test_every_resample_is_scored_as_a_whole_set_is(task: str) -> None:
         assert scores == pytest.approx(wanted, abs=1e-9)
 
 
-def test_draws_of_a_task_do_not_depend_on_the_others() -> None:
-    predicted, labels = drawn("same", 40, 0.5)
-    among = resampled_scores("same", predicted[:, None], labels, 5)
-    with using(SAME):
-        assert (resampled_scores("same", predicted[:, None], labels, 5) == among).all()
-
-
 @pytest.mark.parametrize("task", ["same", "macro", "mood", "rank"])
 def test_the_standard_error_is_the_spread_over_other_examples(task: str) -> None:
-    whole = [score_task(task, *drawn(task, 300, 0.5, seed)) for seed in range(400)]
-    errors = [standard_error(task, *drawn(task, 300, 0.5, seed)) for seed in range(5)]
+    whole = [score_task(task, *drawn(task, 300, 0.5, seed)) for seed in range(200)]
+    errors = [standard_error(task, *drawn(task, 300, 0.5, seed)) for seed in range(3)]
     assert np.mean(np.array(errors, float)) == pytest.approx(np.std(whole), rel=0.15)
 
 
@@ -118,17 +110,11 @@ def test_the_floor_is_the_best_guess_without_looking(task: str, floor: Floor) ->
     assert flat.constant and not flat.above and flat.score <= flat.floor
 
 
-@pytest.mark.parametrize("task", ["same", "cola", "macro", "rank"])
-def test_predictions_without_skill_are_rarely_above_the_floor(task: str) -> None:
-    tests = [against_floor(task, *drawn(task, 150, 0.0, seed)) for seed in range(60)]
-    assert sum(test.above for test in tests) <= 8  # 3 expected; more with probability 0.01
-
-
 def test_rho_has_scipys_p() -> None:
     predicted, labels = drawn("rank", 60, 0.5)
-    test = spearmanr(predicted, labels, alternative="greater")
     found = against_floor("rank", predicted, labels)
-    assert (found.score, found.p) == (pytest.approx(test.statistic), pytest.approx(test.pvalue))
+    test = spearmanr(predicted, labels, alternative="greater")
+    assert (found.score, found.p) == pytest.approx((test.statistic, test.pvalue))
 
 
 def test_correlations_count_between_0_and_1_if_normalised() -> None:
@@ -146,18 +132,6 @@ def test_a_task_reports_its_own_metric_first_and_each_once() -> None:
     assert list(task_metrics("same", [0, 1, 1], [0, 1, 0])) == ["f1", "accuracy"]
     assert list(task_metrics("macro", [0, 1, 1], [0, 1, 0])) == ["macro_f1", "accuracy"]
     assert list(task_metrics("rank", [0, 1, 3], [0, 1, 0])) == ["spearman", "pearson", "rmse"]
-
-
-def test_no_guess_has_a_higher_macro_f1_than_its_floor() -> None:
-    """Guessing as often as each class occurs comes to 1 / classes; other shares to less."""
-    draw = np.random.default_rng(0)
-    labels = draw.choice(3, 200_000, p=[0.6, 0.3, 0.1])
-    guesses = {
-        shares: macro_f1(draw.choice(3, len(labels), p=shares), labels)
-        for shares in ((0.6, 0.3, 0.1), (1 / 3, 1 / 3, 1 / 3), (0.8, 0.1, 0.1), (1.0, 0.0, 0.0))
-    }
-    assert max(guesses, key=lambda shares: guesses[shares]) == (0.6, 0.3, 0.1)
-    assert guesses[0.6, 0.3, 0.1] == pytest.approx(1 / 3, abs=0.005)
 
 
 def test_claims_compare_own_tasks_and_their_overall_score(
