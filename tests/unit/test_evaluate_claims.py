@@ -55,12 +55,6 @@ def test_a_claim_is_decided_where_its_interval_is_on_one_side() -> None:
     assert unsure[0] == pytest.approx(0.0955, abs=1e-3)  # t = 3 with 2 degrees of freedom
 
 
-def test_of_several_the_weakest_decides_and_failing_counts_for_each() -> None:
-    assert decision([0.001, 0.004, 0.3]) == (pytest.approx(0.6), True)
-    assert decision([0.001, 0.99]) == (pytest.approx(2 * 2 * 0.01), False)
-    assert decision([0.99]) == (pytest.approx(2 * 0.01), False)
-
-
 def test_holm() -> None:
     # The example of Wikipedia's article on the method: at .05 the first and last are rejected.
     adjusted = [of[0] for of in holm([0.01, 0.04, 0.03, 0.005], 4)]

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from nulls import coverage
 from nulls.__main__ import SPREADS
 from scipy.stats import t
 
 from minbert.evaluate.bootstrap import Sample, difference
-from minbert.evaluate.reading import DELTA_M, SCHEMA, Of, Score, Scores
+from minbert.evaluate.reading import DELTA_M, Of, Score, Scores
 from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import NORMAL, Interval, Spread, alike, own_spread, steadied
-from minbert.evaluate.systems import Systems
 
 
 def by_seed(values: list[float], p_floor: float | None = 0.001, key: str = "") -> dict[int, Score]:
@@ -114,49 +108,6 @@ def test_what_is_the_best_of_other_rows_is_no_part_of_their_variance(
         assert found[Of("best", "dev", task)] == chosen
 
 
-def test_overall_scores_of_the_same_last_stage_and_other_first_ones_are_two_rows() -> None:
-    """A key is that of one stage, and an overall score may be of several."""
-    scores = with_overall(OVERALL)
-    other = {of: seeds for of, seeds in scores.items() if of.variant == "b"}
-    other = {of._replace(variant="d"): seeds for of, seeds in other.items()}
-    other[Of("d", "dev", "sst")] = by_seed([0.4, 0.5], key="d sst")
-    other[Of("d", "dev", "plain")] = by_seed([0.60, 0.63], None, "b end")
-    mean = (0.00005 + 0.0002 + 0.00005 + 0.00045) / 4
-    found = over_seeds(scores | other)[Of("a", "dev", "plain")]
-    assert half(found) == pytest.approx(t.ppf(0.975, 4) * np.sqrt(mean / 2))
-
-
-def test_tables_and_claims_use_the_same_rows(tmp_path: Path) -> None:
-    """Rows with one score and two trainings, and the best of each task."""
-    scores = with_overall(OVERALL, ("sst",)) | best_of(with_overall(OVERALL, ("sst",)), [0.7, 0.7])
-    rows = [
-        {"paper": "p", "variant": of.variant, "seed": seed, "split": of.split, "key": score.key}
-        | {"task": "overall" if of.measure == "plain" else of.measure, "value": score.value}
-        | {"metric": "plain" if of.measure == "plain" else "accuracy", "p_floor": score.p_floor}
-        for of, seeds in scores.items()
-        for seed, score in seeds.items()
-    ]
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), tmp_path / "scores.parquet")
-    files = {}
-    for name, values in OVERALL.items():
-        for seed, value in enumerate(values):
-            files[f"{name} sst.{seed}"] = tmp_path / f"{name}.{seed}.parquet"
-            right = [float(n < round(100 * value)) for n in range(100)]
-            columns: dict[str, list[Any]]
-            columns = {"id": [f"{n:03}" for n in range(100)], "prediction": right}
-            columns["scores"] = [[0.5]] * 100
-            table = {**columns, "task": ["sst"] * 100, "split": ["dev"] * 100, "label": [1.0] * 100}
-            pq.write_table(pa.table(table), files[f"{name} sst.{seed}"])
-    systems = Systems("p", tmp_path / "scores.parquet", files, [*OVERALL, "best"], ("sst",))
-    means = over_seeds(scores, ("sst",))
-    for measure in ("sst", "plain"):
-        for name in OVERALL:
-            spread = systems.sample(name, measure).spread
-            assert spread is not None and spread.freedom == 3
-            width = t.ppf(0.975, spread.freedom) * np.sqrt(spread.whole / 2)
-            assert half(means[Of(name, "dev", measure)]) == pytest.approx(width)
-
-
 @pytest.mark.parametrize(
     ("tasks", "expected"),
     [(("sst",), False), (("sst", "para"), True), (("sst", "sts"), None), (("lmrd",), None)],
@@ -184,14 +135,6 @@ def spreads(scores: dict[str, list[float]]) -> dict[str, Spread]:
     own = {name: own_spread(np.array(of), np.tile(of, (50, 1))) for name, of in scores.items()}
     known = {name: spread for name, spread in own.items() if spread}
     return {name: steadied(spread, alike(known.values())) for name, spread in known.items()}
-
-
-def test_a_row_has_the_mean_variance_or_its_own_if_that_is_larger() -> None:
-    rows = {"a": [0.50, 0.52, 0.54], "b": [0.60, 0.61, 0.62], "c": [0.70, 0.73], "d": [0.8]}
-    found = spreads(rows)
-    mean = pytest.approx((2 * 0.0004 + 2 * 0.0001 + 1 * 0.00045) / 5)
-    assert found["b"] == Spread(mean, mean, 5) and "d" not in found
-    assert found["a"] == Spread(pytest.approx(0.0004), pytest.approx(0.0004), 5)
 
 
 def test_a_difference_is_the_t_test_with_the_pooled_variance() -> None:

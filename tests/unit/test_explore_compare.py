@@ -140,18 +140,6 @@ def test_examples_that_changed_are_listed(root: Path, trained_plan: Plan) -> Non
     assert f"({ids[0]}: its text is not here)" in str(compare(root, "one/three", "frozen"))
 
 
-def test_an_example_on_which_the_seeds_are_at_odds_has_not_changed(
-    root: Path, trained_plan: Plan
-) -> None:
-    """One of two seeds is not most of them."""
-    two_seeds(root, trained_plan, "frozen")
-    path = folder(root, trained_plan, "three") / "predictions.parquet"
-    ids = dev(path, "para")["id"].tolist()[:3]
-    rewrite(path, "para", dict.fromkeys(range(3), 1.0))
-    changed = compare(root, "one/three", "frozen").examples.query("task == 'para'")
-    assert not set(ids) & set(changed["id"])
-
-
 def test_scores_on_other_examples_are_not_subtracted_as_pairs(
     root: Path, trained_plan: Plan
 ) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from minbert.evaluate.scoring import CORRELATIONS, METRICS, Floats, paired, score_task
+from minbert.evaluate.scoring import CORRELATIONS, METRICS, Floats, averaged, paired, score_task
 from minbert.evaluate.statistics import LEVEL, Spread, own_spread
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
@@ -212,22 +212,13 @@ def combined(parts: Mapping[str, Sample], measure: str) -> Sample:
     """
     if measure in TASKS:
         return parts[measure]
-    if measure == "normalised":
-        parts = {task: _normalised(part, task) for task, part in parts.items()}
-    values = np.mean([part.values for part in parts.values()], axis=0)
-    return Sample(values, np.mean([part.draws for part in parts.values()], axis=0))
+    values = averaged({task: part.values for task, part in parts.items()}, measure)
+    return Sample(values, averaged({task: part.draws for task, part in parts.items()}, measure))
 
 
 def constant(score: float) -> Sample:
     """Return a given score, known without error."""
     return Sample(np.array([score]), np.full((RESAMPLES, 1), score))
-
-
-def _normalised(part: Sample, task: str) -> Sample:
-    """Return the scores of `task` as they count in a normalised overall score."""
-    if TASKS[task].metric not in CORRELATIONS:
-        return part
-    return Sample((part.values + 1) / 2, (part.draws + 1) / 2)
 
 
 def standard_error(task: str, prediction: ArrayLike, label: ArrayLike) -> float | None:

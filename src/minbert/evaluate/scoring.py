@@ -153,7 +153,11 @@ def selection_score(scores: Mapping[str, float], rule: str) -> float:
         )
     if not scores:
         raise ValueError("there is no task to select by")
-    correlations = {task for task in scores if known_task(task).metric in CORRELATIONS}
-    if rule == "normalised":
-        return float(np.mean([(s + 1) / 2 if t in correlations else s for t, s in scores.items()]))
-    return float(np.mean(list(scores.values())))
+    return float(averaged(scores, rule))
+
+
+def averaged(scores: Mapping[str, ArrayLike], rule: str) -> Floats:
+    """Return the mean by `rule` of the scores of tasks, or of many of them of each task alike."""
+    halved = [rule == "normalised" and known_task(task).metric in CORRELATIONS for task in scores]
+    sides = zip(map(np.asarray, scores.values()), halved, strict=True)
+    return np.asarray(np.mean([(of + 1) / 2 if half else of for of, half in sides], axis=0))

@@ -15,7 +15,7 @@ from minbert.data.parquet import read_file
 from minbert.evaluate.bootstrap import RESAMPLES, Sample, combined, sample
 from minbert.evaluate.predictions import read_predicted
 from minbert.evaluate.reading import Of, read_scores
-from minbert.evaluate.scoring import Floats
+from minbert.evaluate.scoring import Floats, averaged
 from minbert.evaluate.seeds import learned, shared_spreads
 from minbert.evaluate.statistics import Spread, own_spread
 from minbert.spec.protocol import OVERALL_TASKS, RULES
@@ -63,7 +63,7 @@ def by_epoch(histories: Mapping[str, Path], split: str, measure: str, metric: st
         return np.empty(0)
     if metric:
         return np.sum(list(curves.values()), axis=0)
-    return combined({task: Sample(curve, curve) for task, curve in curves.items()}, measure).values
+    return averaged(curves, measure) if measure in RULES else curves[measure]
 
 
 class Systems:
