@@ -51,7 +51,7 @@ def test_windows_hold_the_means_of_their_steps(meter: TrainingMeter) -> None:
     first = [(2, "sst", 2.0), (2, "sts", 3.0), (2, "overall", 3.5)]
     assert feed(meter, steps, 2) == [*first, (4, "sst", 5.5), (4, "sts", 4.0), (4, "overall", 7.5)]
     assert {row[2:5:2] for row in meter.history.rows} == {("train", "loss")}
-    assert meter.latest == 6.0
+    assert meter.latest() == 6.0
 
 
 def test_the_overall_loss_of_sequential_steps_is_that_of_each_steps_task(

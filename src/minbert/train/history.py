@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -119,19 +119,24 @@ class TrainingMeter(Part):
     weights change over the epoch, and an example drawn twice counts twice.
     """
 
-    kept = ("unread", "seen", "latest")
+    kept = ("unread", "seen")
 
     def __init__(self, history: History, examples: Mapping[str, Labelled]) -> None:
         self.history = history
         self.examples = examples
-        self.latest = math.nan  # the multitask loss of the last step of the window before
+        self.newest: list[TaskResult] = []  # of the last step
         # Step, task, weight, loss and rows of each batch of the window.
         self.unread: list[tuple[int, str, float, Tensor, Tensor]] = []
         # The rows and predictions of the epoch's batches so far, by task.
         self.seen: dict[str, list[tuple[Tensor, Tensor]]] = {}
 
-    def add(self, results: Iterable[TaskResult]) -> None:
+    def latest(self) -> float:
+        """Return the multitask loss of the last step, for which the device is waited for."""
+        return sum(each.weight * each.loss.item() for each in self.newest)
+
+    def add(self, results: list[TaskResult]) -> None:
         """Take in what a step found, without waiting for the device."""
+        self.newest = results
         for task, rows, weight, loss, prediction in results:
             self.unread.append((self.history.position.step, task, weight, loss, rows))
             self.seen.setdefault(task, []).append((rows, prediction))
@@ -151,7 +156,6 @@ class TrainingMeter(Part):
             losses.setdefault(task, []).append(value)
             totals[step] = totals.get(step, 0.0) + weight * value
         losses["overall"] = list(totals.values())
-        self.latest = losses["overall"][-1]
         for task, values in losses.items():
             self.history.log("train", task, "loss", sum(values) / len(values))
         self.unread = []

@@ -141,7 +141,7 @@ def pretrain(recipe: Recipe, seed: int, tokenizer: Path) -> tuple[Stack, Archite
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
-        progress.update(1, loss.item())
+        progress.update(1, loss.item)
     progress.say(f"loss {loss.item():.3f} after {recipe.steps} steps")
     return model.encoder, arch
 
