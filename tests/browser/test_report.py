@@ -35,7 +35,7 @@ def test_the_contents_lead_where_they_say(finished: Project, browser: Browser) -
     browser.open((finished.root / "report.html").as_uri())
     browser.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
     links = browser.evaluate(LINKS)
-    assert {"#findings", "#warnings", f"#{PAPER}", "#times", "#sources"} <= set(links)
+    assert {"#findings", "#warnings", f"#{PAPER}", "#sources"} <= set(links)
     for link in links:
         browser.evaluate(f"document.querySelector('nav a[href=\"{link}\"]').click()")
         assert browser.evaluate("location.hash") == link

@@ -44,14 +44,6 @@ def click_head(page: Browser, table: str, column: int) -> str:
     return str(page.evaluate(f"{head}.ariaSort"))
 
 
-def choose(page: Browser, select: str, value: str) -> None:
-    """Choose an option as a person does."""
-    page.evaluate(
-        f"(s => {{ s.value = {value!r}; s.dispatchEvent(new Event('input', {{bubbles: true}})) }})"
-        f"({select})"
-    )
-
-
 def test_hostile_names_and_texts_are_text(page: Browser) -> None:
     said = page.evaluate("document.body.innerText")
     for harm in HOSTILE:
@@ -101,20 +93,12 @@ def test_the_first_screen_has_the_banner_and_the_floor(
     ink, paper = (
         sum(map(int, browser.evaluate(f"getComputedStyle({of}).{name}")[4:-1].split(",")[:3]))
         for of, name in (
-            ("document.querySelector('svg text')", "fill"),
+            ("document.querySelector('h1')", "color"),
             ("document.body", "backgroundColor"),
         )
     )
     assert paper + 400 < ink if dark else ink + 400 < paper
     assert browser.errors() == []
-
-
-def test_the_chart_is_on_the_first_screen_of_a_desktop(page: Browser) -> None:
-    chart = "document.querySelector('.chart').getBoundingClientRect()"
-    assert page.evaluate(f"{chart}.bottom") < 900
-    counts = "['published', 'ours', 'floor'].map(c => document.querySelectorAll(`.chart svg .${c}`)"
-    published, ours, floors = page.evaluate(f"{counts}.length)")
-    assert published > ours > floors == 4
 
 
 def test_a_heading_sorts_up_down_and_back(page: Browser) -> None:
@@ -137,17 +121,7 @@ def test_a_heading_sorts_up_down_and_back(page: Browser) -> None:
     assert names == sorted(names, key=str.lower)
 
 
-def test_times_sort_by_seconds(page: Browser) -> None:
-    table = "document.querySelector('#times table')"
-    click_head(page, table, 4)
-    seconds = page.evaluate(
-        f"[...[...{table}.tBodies].at(-1).rows].map(r => r.cells[4]?.dataset.value).filter(Boolean)"
-    )
-    values = list(map(float, seconds))
-    assert values == sorted(values) != []
-
-
-def test_rows_are_searched_and_filtered(page: Browser) -> None:
+def test_rows_are_searched(page: Browser) -> None:
     tools = f"{CLAIMS}.parentElement.previousElementSibling"
     every = len(page.evaluate(cells(CLAIMS, 0)))
     word = page.evaluate(cells(CLAIMS, 0))[2].split()[-1].upper()
@@ -158,11 +132,6 @@ def test_rows_are_searched_and_filtered(page: Browser) -> None:
     assert (
         page.evaluate(f"{tools}.querySelector('output').value") == f"{len(found)} of {every} rows"
     )
-    page.evaluate(f"{tools}.querySelector('input').value = ''")
-    choose(page, f"{tools}.querySelector('[aria-label$=Verdict]')", "not run")
-    assert len(page.evaluate(cells(CLAIMS, 1))) == 1
-    choose(page, f"{tools}.querySelector('[aria-label$=Verdict]')", "")
-    assert len(page.evaluate(cells(CLAIMS, 0))) == every
 
 
 @pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
@@ -192,17 +161,19 @@ def test_claims_fit_at_1400_pixels(page: Browser) -> None:
 @pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
 def test_a_figure_uses_the_width_and_enlarges(size: tuple[int, int], page: Browser) -> None:
     page.resize(*size)
-    width = "document.querySelector('main').clientWidth"
-    assert page.evaluate("document.querySelector('figure img').clientWidth") == pytest.approx(
-        page.evaluate(width), abs=4
+    room = page.evaluate("document.querySelector('main').clientWidth")
+    shown, own = (
+        page.evaluate(f"document.querySelector('figure img').{name}")
+        for name in ("clientWidth", "naturalWidth")
     )
+    assert shown == pytest.approx(min(room, own), abs=12), "a pixel of a picture is one of a screen"
     page.evaluate("document.querySelector('a.enlarge').click()")
     assert page.evaluate("document.querySelector('dialog').open")
     shown = "document.querySelector('dialog img')"
     fitted = page.evaluate(f"{shown}.clientWidth")
     assert fitted <= size[0]
     page.evaluate(f"{shown}.click()")
-    assert page.evaluate(f"{shown}.clientWidth") >= 2100 > fitted
+    assert page.evaluate(f"{shown}.clientWidth") >= 1400 > fitted
     assert page.evaluate("document.documentElement.scrollWidth") == size[0]
     for kind in ("keyDown", "keyUp"):
         page.call("Input.dispatchKeyEvent", type=kind, key="Escape", windowsVirtualKeyCode=27)
@@ -214,7 +185,7 @@ def test_without_scripts_all_is_there_but_what_needs_them(report: Path, browser:
     try:
         browser.open(report.as_uri())
         said = browser.evaluate("document.body.innerText")
-        for text in ("Findings", "What the papers claim", "Worst examples", "Run times"):
+        for text in ("Findings", "What the papers claim", "Worst examples", "Where each number"):
             assert text in said
         assert "\u2195" not in said
         assert browser.evaluate("document.querySelectorAll('.tools, button').length") == 0

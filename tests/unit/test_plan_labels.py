@@ -149,7 +149,7 @@ def test_the_report_says_how_many_rows_have_labels(planned: Any, tmp_path: Path)
     write_json(need.path(plan.root, None), {"task": "sst", "rows": 9, "labelled": 8})
     material = Material(Job(plan.root, plan.shown["report"].describe(), None, 1))
     none = Verdicts(0, 0, 0, [], [])
-    warnings = find_warnings(material, Runs([], 0, 0, 0.0, {}), none, [], [])
+    warnings = find_warnings(material, Runs(0, 0, 0.0, {}), none, [], [])
     (cases,) = [cases for text, cases in warnings if text.startswith("Labels of test rows")]
     assert cases == ["SST: 8 of 9 test rows"]
 

@@ -11,10 +11,9 @@ from html.parser import HTMLParser
 
 import pytest
 from PIL import Image
-from reporting import HARM, HOSTILE, ROOT, SEEDS, job_of, plan_results, write_report
+from reporting import HARM, HOSTILE, ROOT, SEEDS, plan_results, write_report
 
 from minbert.plan.plan import Plan
-from minbert.report.make import make
 
 
 class Page(HTMLParser):
@@ -95,7 +94,7 @@ def test_every_figure_is_there_or_said_to_be_absent(page: Page, plan: Plan) -> N
     shown = [int(width) for width in page.values("img", "width")]
     for width, source in zip(shown, page.values("img", "src"), strict=True):
         with Image.open(io.BytesIO(b64decode(source.partition(",")[2]))) as image:
-            assert width == image.width == 2200
+            assert width == image.width == 1100, "half of the file for print"
 
 
 def test_links_inside_the_page_lead_somewhere(page: Page) -> None:
@@ -120,7 +119,6 @@ def test_warnings_name_their_cases(page: Page) -> None:
         "SST: 3 texts of dev in train",
         "SST: 2 rows of dev",
         f"SST: no row of {HARM}",
-        "test sentences of SST occur in train of STS",
         "Dev was also used to choose the epoch of every run",
         "The runs do not all have the same commit.",
         "Runs were made with code that was not committed.",
@@ -128,27 +126,6 @@ def test_warnings_name_their_cases(page: Page) -> None:
         assert said in page.text, said
     assert "One seed." not in page.text
     assert "/home/someone" not in page.text, "of folders nothing is told"
-
-
-def test_damaged_records_are_named_and_left_out(plan: Plan, source: str) -> None:
-    stage = next(stage for stage in plan.stages if stage.variant == "1-bert")
-    run = plan.train(stage).folder(plan.root, 2) / "run.json"
-    data = plan.shown["report"].needs["data/sst"]
-    kept = {path: path.read_text("utf-8") for path in (run, data.path(plan.root, None))}
-    job = job_of(plan, plan.shown["report"])
-    try:
-        for path in kept:
-            path.write_text("", encoding="utf-8")
-        make(job)
-    finally:
-        for path, text in kept.items():
-            path.write_text(text, encoding="utf-8")
-    page = Page((job.out / "report.html").read_text("utf-8"))
-    finished = [re.findall(r"(\d+) of \d+ finished", each.text)[0] for each in (Page(source), page)]
-    assert int(finished[0]) - int(finished[1]) == 1
-    for path in kept:
-        assert str(path.relative_to(plan.root)) in page.text
-    assert "Delete the folder of each, and store/report; the next `snakemake all`" in page.text
 
 
 def test_claims_show_their_verdicts(page: Page) -> None:

@@ -10,15 +10,14 @@ import pytest
 from figure_files import SIZES
 from reporting import HARM, PAPER, SEEDS, job_of, plan_results
 
-from minbert.evaluate.predictions import Predicted, read_predicted
+from minbert.evaluate.predictions import read_predicted
 from minbert.plan.plan import Plan
 from minbert.publish.packed import without_unread_scores
-from minbert.report import worst as module
 from minbert.report.floors import judge
 from minbert.report.material import Material
 from minbert.report.runs import read_runs
 from minbert.report.warnings import find_warnings
-from minbert.report.worst import LONGEST, WORST, OverRuns, over_runs, worst
+from minbert.report.worst import LONGEST, WORST, over_runs, worst
 
 TASKS = ("sst", "para", "sts")
 
@@ -98,22 +97,6 @@ def test_the_worst_examples_have_the_largest_mean_error(material: Material) -> N
     first = next(row for row in rows if row.task == "para")
     assert first.error == f"{of_runs.error.max():.2f}" and first.runs == len(paths)
     assert first.right == of_runs.right[of_runs.error.argmax()]
-    assert {row.more for row in rows} == {0}
-
-
-def test_examples_that_share_the_last_error_of_the_table_are_counted(
-    material: Material, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As without probabilities, where all that a run gets wrong have the same error."""
-
-    def tied(task: str, one: Predicted) -> OverRuns:
-        error = np.where(np.arange(len(one.ids)) % 4 == 0, 1.0, np.arange(len(one.ids)) == 1)
-        return OverRuns(one.label, error, one.label)
-
-    monkeypatch.setattr(module, "over_runs", tied)
-    rows = [row for row in worst(material, PAPER) if row.task == "para"]
-    assert {row.error for row in rows} == {"1.00"}
-    assert {row.more for row in rows} == {SIZES["para"] // 4 + 1 - WORST}
 
 
 def test_texts_are_whole_lines_without_what_hides_them(material: Material) -> None:

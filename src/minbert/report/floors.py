@@ -25,20 +25,15 @@ class Verdicts(NamedTuple):
 
 def judge(material: Material) -> Verdicts:
     """Hold every run against its floors, which the score tables have."""
-    trains: dict[tuple[str, str], set[str]] = {}
-    for stage in material.job.spec["stages"]:
-        trains.setdefault((stage["paper"], stage["row"]), set()).update(stage["tasks"])
     cases: dict[bool, list[str]] = {True: [], False: []}  # by whether all predictions are the same
     for paper in material.papers:
         for of, by_seed in material.trained(paper):
             known = {seed: one for seed, one in by_seed.items() if one.learned is not None}
             name = f"{paper} / {material.labels[paper, of.variant]}: {TASKS[of.measure].title}"
-            untrained = of.measure not in trains[paper, of.variant]
             for constant, found in cases.items():
                 low = {n: one for n, one in known.items() if not one.learned}
                 if alike := {n: one for n, one in low.items() if one.constant is constant}:
-                    why = "; not trained on this task" * untrained
-                    found.append(f"{name} {_in_words(alike)}{why}")
+                    found.append(f"{name} {_in_words(alike)}")
     runs = tested(material.scores[paper] for paper in material.papers)
     below = [one for one in runs.values() if not one.learned]
     single = sum(bool(one.constant) for one in below)

@@ -3,8 +3,6 @@
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +13,11 @@ from minbert.base.environment import commit
 from minbert.base.files import write_text
 from minbert.base.progress import clock
 from minbert.evaluate.index import in_words
-from minbert.evaluate.marks import FAVOURED, GUESS
+from minbert.evaluate.marks import FAVOURED
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_rows import FAILED, SCORED
 from minbert.evaluate.text import read_csv
-from minbert.report import chart
 from minbert.report.floors import judge
-from minbert.report.leaks import leaked
 from minbert.report.material import Material
 from minbert.report.opening import banner, best_variants, findings
 from minbert.report.pictures import picture
@@ -54,7 +50,6 @@ def make(job: Job) -> None:
     environment.filters |= {
         "duration": lambda seconds: "—" if seconds is None else clock(seconds),
         "interval": Interval.in_words,
-        "size": lambda count, unit: f"{count / unit:,.0f}" if count else "—",
         "status": lambda status: {SCORED: "", FAILED: "failed"}.get(status, "absent"),
         "hash": _hash,
         "score": lambda value: "—" if value is None else f"{value:.3f}",
@@ -72,8 +67,7 @@ def _page(material: Material) -> dict[str, Any]:
     job = material.job
     runs = read_runs(material)
     papers = [paper_tables(material, paper) for paper in material.papers]
-    with ThreadPoolExecutor(job.threads) as pool:  # Pictures are shrunk side by side.
-        pictures = list(pool.map(partial(picture, material), material.names("figure")))
+    pictures = [picture(material, name) for name in material.names("figure")]
     index = read_csv(job.need("index"))
     claims = claims_of(material)
     verdicts = judge(material)
@@ -86,16 +80,12 @@ def _page(material: Material) -> dict[str, Any]:
         "banner": banner(material),
         "findings": list(findings(material, index, verdicts, claims)),
         "indexed": bool(index),
-        "chart": chart,
-        "panels": list(chart.panels(material, index)),
-        "guess": GUESS,
         "best": list(best_variants(material, index)),
         "selected": FAVOURED[job.spec["selection_split"]],
         "facts": _facts(material, runs, index),
         "warnings": list(find_warnings(material, runs, verdicts, index, pictures)),
         "claims": claims,
         "papers": papers,
-        "leaked": {paper: leaked(material, paper) for paper in material.papers},
         "pictures": {
             paper: [each for each in pictures if each.paper == paper]
             for paper in (*material.papers, ALL)

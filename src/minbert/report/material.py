@@ -31,13 +31,6 @@ class Material:
             if record := sound(self.job.need(f"{prefix}/{name}")):
                 yield name, record
 
-    @property
-    def damaged(self) -> list[str]:
-        """The records of runs and data that cannot be read, under the results root."""
-        needs = [f"{prefix}/{name}" for prefix in ("run", "data") for name in self.names(prefix)]
-        files = [path for path in map(self.job.need, needs) if path.is_file() and not sound(path)]
-        return [str(path.relative_to(self.job.root)) for path in files]
-
     def names(self, prefix: str) -> list[str]:
         """Return what follows `PREFIX/` in the names of the needs, in their order."""
         needs = self.job.described["needs"]
@@ -70,10 +63,6 @@ class Material:
             paper: over_seeds(self.scores[paper], spec.get("overall_tasks", OVERALL_TASKS))
             for paper, spec in tables.items()
         }
-
-    def measure(self, paper: str, name: str) -> str:
-        """Return the measure of scores that is a task, or for `overall` the paper's rule."""
-        return str(self.spec(f"table/{paper}")["rule"]) if name == "overall" else name
 
     @cached_property
     def labels(self) -> dict[tuple[str, str], str]:

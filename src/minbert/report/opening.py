@@ -1,7 +1,6 @@
 """The page's first screen: what was found, in sentences, and the best variant of each paper."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from statistics import median
 from typing import NamedTuple
 
@@ -11,12 +10,14 @@ from minbert.evaluate.reading import Of
 from minbert.evaluate.seeds import winner
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_rows import SCORED
-from minbert.report.chart import MEASURES, floor_of, rows_of, title_of
 from minbert.report.floors import Verdicts
 from minbert.report.material import Material
 from minbert.report.tables import Claims
+from minbert.spec.published import FIGURES
+from minbert.spec.task import TASKS
 
 Line = Mapping[str, str]
+_TITLES = {"other": "Other tasks", "overall": "Overall"}
 
 
 class Best(NamedTuple):
@@ -29,7 +30,6 @@ class Best(NamedTuple):
     rule: str
     label: str | None
     ours: Interval | None
-    floor: float | None
     published: float | None
 
 
@@ -57,32 +57,35 @@ def findings(
         )
     if claims:
         yield f"Claims of the papers: {claims.counted}."
-    if material.job.spec["data"] != "builtin" and (said := _against_papers(material, index)):
+    if material.job.spec["data"] != "builtin" and (said := _against_papers(index)):
         yield f"Our scores minus the papers' on dev, median over rows: {said}."
 
 
-def _against_papers(material: Material, index: Sequence[Line]) -> str:
+def _against_papers(index: Sequence[Line]) -> str:
     said = []
-    for name in MEASURES:
-        rows = chain(*(rows_of(material, index, paper, name) for paper in material.papers))
-        pairs = [row[2:] for row in rows]
-        if gaps := [ours - theirs for theirs, ours in pairs if ours is not None and theirs]:
+    for name in FIGURES:
+        pairs = [
+            (line[f"{name}_ours"], line[f"{name}_published"])
+            for line in index
+            if line["split"] == "dev"
+        ]
+        if gaps := [float(ours) - float(theirs) for ours, theirs in pairs if ours and theirs]:
+            title = TASKS[name].title if name in TASKS else _TITLES[name]
             count = f"{len(gaps)} row{'s' * (len(gaps) != 1)}"
-            said.append(f"{title_of(name)} {median(gaps):+.3f} ({count})")
-    return ", ".join(said).replace("-", "−")  # noqa: RUF001 - the minus sign
+            said.append(f"{title} {median(gaps):+.3f} ({count})")
+    return ", ".join(said).replace("-", "\N{MINUS SIGN}")
 
 
 def best_variants(material: Material, index: Sequence[Line]) -> Iterator[Best]:
-    """Yield the best variant of each paper, its floor and the paper's best figure."""
+    """Yield the best variant of each paper, and the paper's best figure."""
     for paper in material.papers:
-        rule = material.measure(paper, "overall")
+        rule = str(material.spec(f"table/{paper}")["rule"])
         best = winner(material.scores[paper], rule)
         lines = [line for line in index if (line["paper"], line["split"]) == (paper, "dev")]
         figures = [line["overall_published"] for line in lines]
         published = max((float(text) for text in figures if text), default=None)
-        label = ours = floor = None
+        label = ours = None
         if best:
-            floor = floor_of(material, paper, "overall", {best.variant})
             label = material.labels[paper, best.variant]
             ours = material.means[paper][Of(best.variant, "dev", rule)]
-        yield Best(paper, rule, label, ours, floor, published)
+        yield Best(paper, rule, label, ours, published)

@@ -29,13 +29,14 @@ def picture(material: Material, name: str) -> Picture:
     path = material.job.need(f"figure/{name}")
     if not path.is_file():
         return Picture(*about, "", 0, 0)
-    packed, size = webp(path)
+    packed, size = webp(path, 2)  # sharp on a screen; the page links the file for print
     return Picture(*about, "data:image/webp;base64," + base64.b64encode(packed).decode(), *size)
 
 
-def webp(path: Path) -> tuple[bytes, tuple[int, int]]:
-    """Return a figure as a WebP file without loss, half as large as its PNG, and its size."""
+def webp(path: Path, shrink: int = 1) -> tuple[bytes, tuple[int, int]]:
+    """Return a figure as a WebP file of at most 128 colours, and its size, divided by `shrink`."""
     packed = io.BytesIO()
     with Image.open(path) as image:
-        image.convert("RGB").save(packed, "WEBP", lossless=True)
-        return packed.getvalue(), image.size
+        small = image.convert("RGB").reduce(shrink).quantize(128, dither=Image.Dither.NONE)
+        small.convert("RGB").save(packed, "WEBP", lossless=True)
+        return packed.getvalue(), small.size

@@ -1,5 +1,5 @@
 "use strict";
-// What the page does beyond showing: tables sort and filter, figures enlarge. All text from data
+// What the page does beyond showing: tables sort and are searched, figures enlarge. All text from data
 // goes in as text (textContent, append), never as HTML.
 (() => {
   function make(tag, settings = {}, ...inside) {
@@ -15,7 +15,6 @@
 
   /** The number that a cell shows, or null. */
   function number(cell) {
-    if (cell?.dataset.value) return Number(cell.dataset.value);
     const found = NUMBER.exec((cell?.textContent ?? "").trim().replaceAll("−", "-"));
     return found ? Number(found[1].replaceAll(",", "")) : null;
   }
@@ -53,37 +52,20 @@
     }
   }
 
-  function filterable(table) {
+  function searchable(table) {
     const rows = [...[...table.tBodies].at(-1).rows];
     if (rows.length < 8) return;
-    const heads = [...[...table.tHead.rows].at(-1).cells];
     const name = table.parentElement.getAttribute("aria-label");
     const search = make("input", { type: "search", placeholder: `Search ${rows.length} rows` });
     search.ariaLabel = `Search ${name}`;
     const tools = make("div", { className: "tools" }, search);
     const count = make("output");
-    const selects = [];
-    for (const [column, head] of heads.entries()) {
-      const texts = rows.map((row) => (row.cells[column]?.textContent ?? "").trim());
-      const kinds = [...new Set(texts)].filter((text) => text && text !== "—").sort();
-      const numbers = rows.some((row) => number(row.cells[column]) !== null);
-      if (column === 0 || numbers || kinds.length < 2 || kinds.length > 8) continue;
-      const title = head.textContent.trim();
-      const select = make("select", {}, make("option", { value: "" }, `${title}: all`));
-      for (const kind of kinds) select.append(make("option", { value: kind }, kind));
-      select.ariaLabel = `${name}: ${title}`;
-      selects.push([column, select]);
-      tools.append(select);
-    }
     const words = rows.map((row) => row.textContent.toLowerCase());
     function apply() {
       const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
       let shown = 0;
       for (const [at, row] of rows.entries()) {
-        const kept = selects.every(([column, select]) => {
-          return !select.value || (row.cells[column]?.textContent ?? "").trim() === select.value;
-        });
-        row.hidden = !(kept && wanted.every((word) => words[at].includes(word)));
+        row.hidden = !wanted.every((word) => words[at].includes(word));
         shown += !row.hidden;
       }
       count.value = shown === rows.length ? "" : `${shown} of ${rows.length} rows`;
@@ -94,7 +76,7 @@
   }
 
   function equip(table) {
-    filterable(table); // first: it reads the headings
+    searchable(table);
     sortable(table);
   }
 

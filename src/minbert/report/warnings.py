@@ -6,7 +6,7 @@ from minbert.base.progress import counted
 from minbert.evaluate.marks import FAVOURED, GUESS
 from minbert.evaluate.table_rows import SCORED
 from minbert.report.floors import Verdicts
-from minbert.report.leaks import leaks_between_tasks
+from minbert.report.leaks import leaked
 from minbert.report.material import Material
 from minbert.report.pictures import Picture
 from minbert.report.runs import Runs
@@ -43,10 +43,6 @@ def find_warnings(
     ]
     if missing:
         yield "Published rows for which we have no score.", missing
-    if material.damaged:
-        text = "Damaged records: run times and warnings leave out these runs and data sets. Delete "
-        text += "the folder of each, and store/report; the next `snakemake all` makes them again."
-        yield text, material.damaged
     if absent := [each.name for each in pictures if not each.source]:
         yield "Figures that could not be drawn.", absent
     if len(spec["seeds"]) == 1:
@@ -66,11 +62,10 @@ def find_warnings(
         rejected += [f"{title}: {counted(count, 'row')} of {where}" for where, count in counts]
         others += [f"{title}: {text}" for text in report.get("warnings", [])]
     if overlaps:
-        text = "Leakage: some texts are in more than one split. Below the tables of each paper"
-        yield f"{text} stands what those of dev that are in train add to the scores.", overlaps
-    if across := list(leaks_between_tasks(material)):
-        text = "Leakage between tasks: a model trained on both tasks has seen dev or test sentences"
-        yield f"{text} of one task in train of the other.", across
+        yield "Leakage: some texts are in more than one split.", overlaps
+    if added := list(leaked(material)):
+        text = "How mean scores on dev change, over the variants of a paper, without the examples "
+        yield f"{text}whose text is in train, too.", added
     if rejected:
         yield "Rows of the data that could not be used.", rejected
     if others:

@@ -24,7 +24,6 @@ class Example(NamedTuple):
     """One row, with the example's one or two texts.
 
     `said` is what most runs predict, or their mean; `right` is how many of the `runs` are right.
-    `more` is how many other examples of the task, without a row, have the same error.
     """
 
     texts: Sequence[str]
@@ -34,7 +33,6 @@ class Example(NamedTuple):
     error: str
     right: int
     runs: int
-    more: int
 
 
 class OverRuns(NamedTuple):
@@ -101,8 +99,7 @@ def _worst(task: str, one: Predicted, examples: Path) -> list[Example]:
     texts = {row["id"]: [t for t in (row["sentence1"], row["sentence2"]) if t] for row in table}
     rows = []
     for n in chosen:
-        alike = np.isclose(error, error[n])
-        counts = (int(right[n]), len(one.prediction), int(alike.sum() - alike[chosen].sum()))
+        counts = (int(right[n]), len(one.prediction))
         words = (_name(task, one.label[n]), _name(task, said[n], ".2f"), f"{error[n]:.2f}")
         rows.append(Example([*map(_short, texts[one.ids[n]])], task, *words, *counts))
     return rows
