@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-from pathlib import Path
-
-import numpy as np
 import pytest
 import torch
 
@@ -67,27 +63,3 @@ def test_auto_is_bf16_on_gpus_that_do_not_emulate_it(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(torch.version, "hip", hip)
     assert choose_precision("auto", torch.device("cuda", 1)) == expected
-
-
-STATUS = Path("/proc/self/status")
-
-
-def resident() -> int:
-    """Return this process's own memory, bytes."""
-    (line,) = (t for t in STATUS.read_text().splitlines() if t.startswith("RssAnon:"))
-    return int(line.split()[1]) * 1024
-
-
-@pytest.mark.skipif(not STATUS.exists(), reason="the kernel does not tell")
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="no glibc")
-def test_freed_memory_is_released() -> None:
-    """Small blocks below one that is held stay with the process until it is asked."""
-    raised = np.ones(31 * 2**17)  # From now on, blocks of up to 31 MiB are from the heap.
-    del raised
-    blocks = [np.ones(2**17) for _ in range(100)]
-    last = blocks.pop()
-    blocks.clear()
-    before = resident()
-    device.release_memory()
-    assert before - resident() > 50 * 2**20
-    assert last.all()

@@ -12,7 +12,7 @@ from stepping import generator
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
-from minbert.spec.parts import PARTS, load_part
+from minbert.spec.parts import load_part
 from minbert.train.samplers import EpochSampler, Step
 from minbert.train.schedules import Setting
 
@@ -119,25 +119,6 @@ def test_alternating_steps_are_unifieds_batches(make_spec: Any) -> None:
     for _ in range(2):
         steps = [[batch] for step in whole.epoch() for batch in step]
         assert plain(list(made.epoch())) == plain(steps)
-
-
-@pytest.mark.parametrize("name", PARTS["sampler"])
-def test_an_epoch_goes_on_where_it_was_cut_and_draws_from_its_generator_alone(
-    name: str, make_spec: Any
-) -> None:
-    before = torch.get_rng_state()
-    whole, cut, again, other = (
-        sampler(make_spec, name, epochs=3, seed=seed) for seed in (8, 8, 9, 9)
-    )
-    expected = [plain(list(whole.rest(0))) for _ in range(3)]
-    list(cut.rest(0))
-    steps = cut.rest(0)
-    seen = [next(steps) for _ in range(2)]
-    again.load_state_dict(cut.state_dict())
-    assert plain(seen) + plain(list(again.rest(2))) == expected[1]
-    assert plain(list(again.rest(0))) == expected[2]
-    assert expected[0] != expected[1] and expected[0] != plain(list(other.rest(0)))
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def assert_drawn_by(steps: list[Step], sizes: dict[str, float]) -> dict[str, float]:
