@@ -13,7 +13,7 @@ from minbert.base.files import write_text
 from minbert.base.locks import results_lock
 from minbert.commands.cli import main
 from minbert.commands.gc import delete, leftovers
-from minbert.commands.steps import run_step
+from minbert.commands.steps import run_steps
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
@@ -127,7 +127,7 @@ def test_nothing_is_deleted_beside_a_workflow_and_no_job_starts_beside_a_deletio
 
     def remove(path: Path, ignore_errors: bool = False) -> None:
         with pytest.raises(UserError, match="is in use: `minbert gc`, `adopt` or `unbundle`"):
-            run_step(made.root, "train", "0" * 16, 0, 1)
+            run_steps(made.root, [f"train-{'0' * 16}"], 1, seed=0)
         refused.append(path)
 
     why = "is in use: a workflow or a job, perhaps of another"

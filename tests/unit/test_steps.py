@@ -11,7 +11,7 @@ import pytest
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
-from minbert.commands.steps import load_job, run_step
+from minbert.commands.steps import load_job, run_steps
 from minbert.store.job import Job
 from minbert.store.node import Need, Node, key_of
 from minbert.store.plans import description_path, write_plan
@@ -57,9 +57,9 @@ def test_what_is_not_as_it_was_planned_is_refused(tmp_path: Path) -> None:
         ("00ff", r"no tokens with key 00ff was planned.*`minbert plan`"),
     ):
         with pytest.raises(UserError, match=said):
-            run_step(tmp_path, "tokens", key, None, 1)
+            run_steps(tmp_path, [f"tokens-{key}"], 1)
     with pytest.raises(UserError, match=r"reslts: there is no such results folder"):
-        run_step(tmp_path / "reslts", "tokens", "00ff", None, 1)
+        run_steps(tmp_path / "reslts", ["tokens-00ff"], 1)
     assert not (tmp_path / "reslts").exists()
 
 
@@ -92,7 +92,7 @@ def test_a_step_sees_the_gpu_that_it_computes_on(
         found.append((os.environ["CUDA_VISIBLE_DEVICES"], job.device))
 
     monkeypatch.setattr(f"{MAKER}.make", make, raising=False)
-    run_step(tmp_path, kind, node.key, None, 1, memory=10**9)
+    run_steps(tmp_path, [f"{kind}-{node.key}"], 1, memory=10**9)
     assert found == [(seen, given)]
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
 
@@ -112,7 +112,7 @@ def test_a_training_removes_what_a_killed_one_was_writing(
         left.extend({path.name for path in folder.iterdir()} - {"lock"} for folder in folders)
 
     monkeypatch.setattr("minbert.commands.steps._train_on", train)
-    run_step(tmp_path, "train", TRAINING.key, 0, 1)
+    run_steps(tmp_path, [f"train-{TRAINING.key}"], 1, seed=0)
     assert left == [{"state-9.pt", ".aclImdb.tar.gz.part"}] * 2
 
 
@@ -134,7 +134,7 @@ def test_nothing_is_made_of_half_of_what_it_needs(
         missing.append(needs["texts"].node.folder(tmp_path) / "examples.parquet")
     for path in missing:
         with pytest.raises(UserError, match=f"{path}: there is no such file, and T needs it; run"):
-            run_step(tmp_path, kind, node.key, None, 1)
+            run_steps(tmp_path, [f"{kind}-{node.key}"], 1)
         write_text(path, "")
-    run_step(tmp_path, kind, node.key, None, 1)
+    run_steps(tmp_path, [f"{kind}-{node.key}"], 1)
     assert len(made) == 1

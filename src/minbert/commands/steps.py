@@ -38,19 +38,6 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 """The signals that ask a job to stop: a cluster's or Snakemake's, and Ctrl-C."""
 
 
-def run_step(
-    root: Path,
-    kind: str,
-    key: str,
-    seed: int | None,
-    threads: int,
-    memory: int | None = None,
-    plan: str | None = None,
-) -> None:
-    """Make one node, asked for as of `load_job`."""
-    run_steps(root, [f"{kind}-{key}"], threads, plan, seed, memory)
-
-
 def run_steps(
     root: Path,
     names: Sequence[str],

@@ -129,12 +129,13 @@ def find(root: Path, variant: str) -> ResolvedVariant:
     """
     named, _, key = variant.partition("@")
     known = variants(root)
-    best = _best_of(root, known)
-    names = _named(root, named, [*known, *best])
-    earlier_names = dict.fromkeys(of for record in plans(root) for of in _variants(record))
-    names = names or _named(root, named, earlier_names)
+    every = {**known}
+    for record in plans(root):
+        every = {**_variants(record), **every}
+    best = _best_of(root, every)
+    names = _named(root, named, [*known, *best]) or _named(root, named, every)
     if not names:
-        there = [word for paper, name in (*known, *best) for word in (f"{paper}/{name}", name)]
+        there = [word for paper, name in (*every, *best) for word in (f"{paper}/{name}", name)]
         raise UserError(
             f"{root}: no variant '{named}'; there are {some(there[::2])}."
             f"{did_you_mean(named, there)}"
@@ -143,14 +144,13 @@ def find(root: Path, variant: str) -> ResolvedVariant:
         use_tasks_of(record)
     if names in best:
         used = {key for of_seed in best[names].values() for key in of_seed.values()}
-        rows = [row for row in chain(*known.values()) if row["key"] in used]
+        rows = [row for row in chain(*every.values()) if row["key"] in used]
         others = {row["key"]: f"{row['variant']}/{row['stage']}" for row in reversed(rows)}
         stages = {name: key for key, name in reversed(others.items())}
         found = ResolvedVariant(root, *names, None, best[names], stages)
-    elif names in known:
-        found = _trained(root, names, _stages(known[names]))
     else:
-        found = next(_versions(root, names))
+        before = None if names in known else next(_versions(root, names), None)
+        found = before or _trained(root, names, _stages(every[names]))
     return _with_key(found, key) if key else found
 
 
