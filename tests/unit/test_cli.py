@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from minbert import __version__
-from minbert.commands.cli import COMMANDS, main
+from minbert.commands.cli import COMMANDS, STEPS, main
 
 Printed = pytest.CaptureFixture[str]
 
@@ -31,6 +31,7 @@ def test_help_names_what_people_call_and_no_step(capsys: Printed) -> None:
         _, text = ended(capsys, command, "--help")
         for option in ("--configfile", "--config ", "--results", "--directory"):
             assert option in text, command
+    assert COMMANDS.keys().isdisjoint(STEPS) and "--size" in ended(capsys, "figure", "--help")[1]
     assert "16 hex digits" in ended(capsys, "train", "--help")[1]
     assert ended(capsys, "predict", "--help")[1].count("\n  minbert predict ") == 2
     assert ended(capsys, "--version") == (0, f"minbert {__version__}\n")

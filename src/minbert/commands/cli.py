@@ -221,6 +221,7 @@ STEPS = {
     **{
         name: Command("commands.cli:_make", kind.help, {"key": _arg("16 hex digits"), **JOB})
         for name, kind in KINDS.items()
+        if not kind.shown
     },
 }
 """What the rules and the workflow call; the first page of help does not list it."""
@@ -302,7 +303,7 @@ def _called(command: str, results: Path | None, **options: Any) -> Any:
     known = {**COMMANDS, **STEPS}[command]
     module, _, name = known.run.partition(":")
     function = getattr(import_module(f"minbert.{module}"), name)
-    if command in KINDS:
+    if "key" in options:
         options["names"] = [f"{command}-{options.pop('key')}"]
     if command in STEPS:
         return function(results, **options)
