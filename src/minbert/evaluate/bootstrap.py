@@ -235,18 +235,14 @@ def standard_error(task: str, prediction: ArrayLike, label: ArrayLike) -> float 
     if metric == "accuracy":
         right = float(np.mean(predicted == true))
         return float(np.sqrt(right * (1 - right) / n))
-    if predicted.std() == 0 or true.std() == 0:
-        return None if metric in CORRELATIONS else _resampled_error(task, predicted, true)
+    if metric in CORRELATIONS and 0 in (predicted.std(), true.std()):
+        return None
     if metric != "pearson":
-        return _resampled_error(task, predicted, true)
+        return float(resampled_scores(task, predicted[:, None], true).std())
     x = (predicted - predicted.mean()) / predicted.std()
     y = (true - true.mean()) / true.std()
     influence = x * y - float(np.mean(x * y)) * (x**2 + y**2) / 2
     return float(np.sqrt(np.mean(influence**2) / n))
-
-
-def _resampled_error(task: str, predicted: Floats, true: Floats) -> float:
-    return float(resampled_scores(task, predicted[:, None], true).std())
 
 
 def overall_error(

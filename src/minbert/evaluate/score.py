@@ -97,15 +97,15 @@ def score_runs(
 
     Column `last` has the dev score after the last epoch, for a task's own metric and the overall
     scores; null if it was not measured, as for tasks that are only carried along. `floor`
-    and `error` (`sampling.standard_error`) are those of the same scores, `p_floor` and `constant`
+    and `error` (`bootstrap.standard_error`) are those of the same scores, `p_floor` and `constant`
     (`floors.against_floor`) of a task's own metric; null elsewhere.
 
     A run with {best_of: variants of the paper, by, rule} instead of tasks gets the scores of the
     best of them (`best_of`), under the keys of what was chosen. If it is `tested`, it gets their
     test scores too, even if they themselves are not.
 
-    If the variant `single` has scores, `overall` has the metric `delta_m` too (`gain.delta_m`, in
-    per cent): the gain over its run with the same seed, or if there is none, over its mean.
+    If the variant `single` has scores, `overall` has the metric `delta_m` too, in per cent
+    (`metrics.delta_m`): the gain over its run with the same seed or, without one, over its mean.
 
     Rows keep the order of `runs`, which are of one paper; a file that several share is read once.
     Raises `UserError` for predictions that are not finite.

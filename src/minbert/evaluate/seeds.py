@@ -59,7 +59,7 @@ def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> 
 
     Of one seed, the 95 % interval is that over examples. Of several, it is Student's t interval
     with the variance that rows of the paper which have learned the task share
-    (`spread.pool_variances`), as in the claims. A row that has not learned it has its own, as has
+    (`statistics.steadied`), as in the claims. A row that has not learned it has its own, as has
     every gain over single tasks: all rows' gains move with the same runs of the reference.
     """
     values = {of: [score.value for score in seeds.values()] for of, seeds in scores.items()}

@@ -15,7 +15,7 @@ import pandas as pd
 
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
-from minbert.evaluate.bootstrap import Sample, combined, constant, difference, sample
+from minbert.evaluate.bootstrap import Sample, combined, difference, sample
 from minbert.evaluate.predictions import Predicted, read_predicted
 from minbert.evaluate.reading import METRIC_TITLES
 from minbert.evaluate.text import one_line
@@ -28,7 +28,7 @@ from minbert.store.job import node_folder
 from minbert.store.plans import read_description
 
 SPEC = ["stage", "name", "A", "B"]
-SCORES = ["task", "metric", "A", "B", "difference", "low", "high", "seeds_A", "seeds_B", "paired"]
+SCORES = ["task", "metric", "A", "B", "difference", "low", "high", "seeds_A", "seeds_B"]
 EXAMPLES = ["task", "change", "id", "label", "A", "B", *TEXTS]
 WORSE, BETTER = "right to wrong", "wrong to right"
 SHOWN, LONGEST = 3, 100
@@ -43,7 +43,7 @@ class Comparison:
     the mean dev score of each on every task that both have, and of all by the paper's rule, with
     the difference B - A and its 95 % interval; none where their dev examples differ. It is that of
     the claims (docs/statistics.md, Method), but for the variance over seeds, which is the two
-    variants' own. If both have the same seeds, it is `paired` by seed; by example it always is.
+    variants' own.
     `examples` are the dev examples that most seeds of one get right and of the other wrong (a value
     is right within a tenth of the labels' range), those that changed most first.
     """
@@ -117,7 +117,7 @@ def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
             changed.append(_changed(task, a, b, one))
             least = 0.0 if np.array_equal(a.prediction, b.prediction) else 1 / len(a.ids)
         row = {"task": task, "metric": METRIC_TITLES[TASKS[task].metric]}
-        rows.append(row | _score(sides, seeds[0] == seeds[1], least))
+        rows.append(row | _score(sides, least))
     rule, tasks = _overall_rule(one)
     if (rule, tasks) == _overall_rule(other) and len(tasks) > 1 and set(tasks) <= counts.keys():
         seeds = compared[tasks[0]][1]
@@ -127,7 +127,7 @@ def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
             same = all(np.array_equal(a.values, b.values) for a, b in pairs)
             least = 0.0 if same else 1 / sum(counts[task] for task in tasks)
             row = {"task": "overall", "metric": rule}
-            rows.append(row | _score(sides, seeds[0] == seeds[1], least))
+            rows.append(row | _score(sides, least))
     return Comparison(
         (_about(one), _about(other)),
         pd.DataFrame(list(_spec(one, other)), columns=SPEC, dtype=object),
@@ -181,23 +181,19 @@ def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, .
             )
 
 
-def _score(sides: Sequence[Sample], paired: bool, least: float | None) -> dict[str, Any]:
+def _score(sides: Sequence[Sample], least: float | None) -> dict[str, Any]:
     """Return both mean scores and their difference; its interval, if they have the same examples.
 
     `least` is the weight of an example then.
     """
     one, other = sides
     means = [float(side.values.mean()) for side in sides]
-    row = {"A": means[0], "B": means[1], "difference": means[1] - means[0], "paired": False}
+    row = {"A": means[0], "B": means[1], "difference": means[1] - means[0]}
     row |= {"seeds_A": len(one.values), "seeds_B": len(other.values)}
     if least is None:
         return row
-    found = difference(other, one, least)
-    if paired:
-        change = Sample(other.values - one.values, other.draws - one.draws)
-        found = difference(change, constant(0.0), least)
-    low, high = found.interval()
-    return row | {"low": low, "high": high, "paired": paired}
+    low, high = difference(other, one, least).interval()
+    return row | {"low": low, "high": high}
 
 
 def _overall_rule(found: ResolvedVariant) -> tuple[str, tuple[str, ...]]:
