@@ -214,7 +214,8 @@ def test_an_edit_that_was_undone_is_no_reason(project: Project, edit: tuple[str,
     project.edit(GRID, LABEL, f"{LABEL}    max_length: 64\n")
     assert planned(project).endswith("  max_length: 512 -> 64")
     # What rows outside the part have measured counts.
-    assert planned(project, "--config", "only=sst-only") == planned(project)
+    part = planned(project, "--config", "only=sst-only")
+    assert part.split() == planned(project).split()
     assert " est. " in planned(project)
     told = project.minbert("plan", "--why", "sst-only").splitlines()
     assert told[1:] == ["  max_length: 512 -> 64"]

@@ -147,7 +147,7 @@ Two sentences in a row are a pair; in text files a tab separates them. See docs/
 """,
     ),
     "export": Command(
-        "predict.export:export",
+        "commands.cli:_export",
         "write a trained model as a Hugging Face folder",
         {
             **VARIANT,
@@ -164,7 +164,7 @@ Two sentences in a row are a pair; in text files a tab separates them. See docs/
         },
     ),
     "submit": Command(
-        "predict.submit:submit",
+        "commands.cli:_submit",
         "write the CS 224N project's prediction files for a trained variant",
         {
             **VARIANT,
@@ -343,6 +343,19 @@ def _unbundle(results: Path, path: Path, digests: Path | None) -> str:
     found = unbundle(path, results, digests)
     said = f"{counted(found.new, 'run')} imported, {found.known} already there"
     return f"{results}: {said}; `minbert plan` says what is left to run"
+
+
+def _export(results: Path, folder: Path, **options: Any) -> str:
+    from minbert.predict.export import export
+
+    return f"{folder}: {', '.join(export(results, folder=folder, **options))}"
+
+
+def _submit(results: Path, **options: Any) -> str:
+    from minbert.predict.submit import submit
+
+    made = submit(results, **options)
+    return "\n".join(f"{path}: {counted(rows, 'row')}" for path, rows in made.items())
 
 
 def _follow(results: Path, plan: str | None, until: int | None, once: bool) -> None:

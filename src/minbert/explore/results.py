@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from minbert.base.errors import UserError, did_you_mean
+from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.reading import SCHEMA
 from minbert.explore.run import Run, stage_settings
@@ -164,9 +164,6 @@ class Results:
         return pd.concat(frames, ignore_index=True)
 
     def _named(self, names: str) -> Iterator[ResolvedVariant]:
-        if "@" in names:
-            yield find(self.root, names)
-            return
         # The best of others are listed in the scores alone.
         scored = self.scores[["paper", "variant"]].itertuples(index=False, name=None)
         known = dict.fromkeys([*variants(self.root), *scored])
@@ -175,17 +172,11 @@ class Results:
             for paper, name in known
             if fnmatchcase(name, names) or fnmatchcase(f"{paper}/{name}", names)
         ]
-        if not wanted:
-            every = [of for paper, name in known for of in (name, f"{paper}/{name}")]
-            raise UserError(
-                f"{self.root}: no variant '{names}'; `variants` lists them."
-                f"{did_you_mean(names, every)}"
-            )
-        for name in wanted:
+        for name in wanted or [names]:  # An earlier plan may have had it.
             try:
                 yield find(self.root, name)
             except UserError:  # Its results were deleted: others are still shown.
-                if "*" not in names:
+                if len(wanted) < 2:
                     raise
 
 
