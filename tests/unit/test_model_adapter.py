@@ -146,20 +146,6 @@ def test_equals_the_package(how: str, packages: dict[str, Package], tmp_path: Pa
     assert (hidden - unchanged).abs().max() > 0.1, "what does nothing would be equal, too"
 
 
-def test_a_fusion_has_the_packages_weights_over_adapters(packages: dict[str, Package]) -> None:
-    fusion = packages["fusion"].ours("fusion").encoder.shared.layers["1"].attention.adapter
-    hidden = torch.randn(1, 40, HIDDEN, generator=torch.Generator().manual_seed(4))
-    layer = packages["fusion"].model.encoder.layer[1].attention.output
-    theirs = layer.adapter_fusion_layer["a,b,c,d"]
-    with torch.no_grad():
-        changes = fusion.changes(hidden[0])
-        each = changes.transpose(0, 1)[None]
-        _, expected = theirs(hidden, each, each, hidden, output_attentions=True)
-        weights = fusion.weights(hidden[0], changes)
-    torch.testing.assert_close(weights.T, torch.tensor(expected[0]), atol=1e-5, rtol=0)
-    assert weights.std() > 0.15
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("how", SPECS)
 def test_a_fresh_insertion_is_near_the_identity(how: str, packages: dict[str, Package]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +23,6 @@ from minbert.base.errors import UserError
 from minbert.model.convolution import TokenConvolution
 from minbert.model.multitask import MultitaskModel
 from minbert.model.sharing import SharedEncoder
-from minbert.model.weights import load_weights, save_weights
 from minbert.plan.parameters import count
 from minbert.spec.architecture import shared_parts
 from minbert.spec.stage import StageSpec
@@ -109,20 +107,15 @@ def test_heads_start_as_torchs_linear_layers_and_follow_the_seed() -> None:
     assert torch.equal(weight, again) and not torch.equal(weight, other)
 
 
-def test_saved_and_loaded_to_the_bit_by_stable_names(tmp_path: Path) -> None:
-    made, other = (model(seed, shared_layers=2) for seed in (0, 1))
-    save_weights(tmp_path / "model.safetensors", made.state_dict())
-    other.load_state_dict(load_weights(tmp_path / "model.safetensors"))
-    for task in TASKS:
-        batch = random_batch(LENGTHS)
-        assert torch.equal(alone(made.eval(), task, batch), alone(other.eval(), task, batch))
+def test_names_in_the_file_of_weights_are_stable() -> None:
+    """Files of earlier runs have them."""
     assert {
         "encoder.shared.embeddings.token_type.weight",
         "encoder.shared.layers.1.attention.qkv.bias",
         "encoder.own.para.layers.2.feed_forward.inner.weight",
         "encoder.own.sst.pooler.dense.weight",
         "heads.para.linears.2.bias",
-    } <= made.state_dict().keys()
+    } <= model(shared_layers=2).state_dict().keys()
 
 
 @pytest.mark.parametrize(("kernel", "residual"), [(1, False), (3, True), (15, False)])

@@ -109,9 +109,7 @@ def test_other_forms_of_the_same_weights(
 OUTPUT = "encoder.layer.1.output.dense.weight"
 REFUSED: list[tuple[str, Edit, str]] = [
     ("bert", settings(model_type="gpt2"), "model_type: unknown architecture 'gpt2'; known: bert"),
-    ("roberta", settings(model_type="xlm-roberta"), "Did you mean 'roberta'"),
     ("bert", settings(hidden_act="relu"), r"config\.json: 'hidden_act' is 'relu'; expected 'gelu'"),
-    ("bert", settings(hidden_size="wide"), "'hidden_size' is 'wide'; expected a whole number"),
     ("bert", settings(is_decoder=True), r"config\.json: is_decoder is True; only False is known"),
     ("distilbert", settings(model_type="bert"), "json: has no hidden_size, .*; is it a Hugging"),
     ("modernbert", settings(layer_types=["full_attention"]), "layer_types is .*; only None is kn"),
@@ -127,8 +125,6 @@ REFUSED: list[tuple[str, Edit, str]] = [
     ("bert", put(WEIGHTS, "version https://git-lfs.github.com/s"), "version http.*`git lfs pull`"),
     ("bert", lambda f: os.truncate(f / WEIGHTS, 999), "not a whole safetensors file .*download"),
     ("bert", remove("config.json"), "config.json: no such file"),
-    ("bert", put("config.json", "{"), "config.json: not valid JSON"),
-    ("bert", put("config.json", "[1]"), "config.json: expected a JSON object, found list"),
     ("bert", remove("vocab.txt"), "has neither tokenizer.json nor vocab.txt"),
     ("bert", put("vocab.txt", "[PAD]\n[UNK]\n[CLS]\na"), r"vocab.txt: .* no \[SEP\], \[MASK\]"),
     ("bert", put("tokenizer.json", "{}"), "tokenizer.json: not a tokenizer.json of `tokenizers`"),

@@ -44,15 +44,14 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 def load_weights(path: Path) -> dict[str, Tensor]:
     """Read a safetensors file on the CPU; `UserError` if it is missing or damaged."""
     try:
-        path.open("rb").close()  # safetensors takes what may not be read for missing
+        with path.open("rb") as handle:  # safetensors takes what may not be read for missing
+            start = handle.read(30)
         with safe_open(path, "pt") as file:
             written = (file.metadata() or {}).get(CHECKSUM)
         tensors = load_file(path)
     except FileNotFoundError:
         raise UserError(f"{path}: no such weights file") from None
     except SafetensorError as error:
-        with path.open("rb") as handle:
-            start = handle.read(30)
         raise UserError(
             f"{path}: not a whole safetensors file ({error}; it begins with {start!r}); make or "
             "download the file itself again (`git lfs pull` in place of Git LFS's pointers)"
