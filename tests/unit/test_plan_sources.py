@@ -11,17 +11,12 @@ from typing import Any
 
 import encoders
 import pytest
-import torch
-from model_batches import TINY
 from own_tasks import using
-from planning import planning_folder
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
 from minbert.data import dataset
 from minbert.data.identity import checksum, sha256
-from minbert.model.multitask import MultitaskModel
-from minbert.plan.experiment import Experiment
 from minbert.plan.plan import Plan
 from minbert.plan.sources import Sources
 from minbert.spec.config import REVISION, load_config
@@ -32,7 +27,6 @@ from minbert.store.job import Job
 from minbert.store.node import Node, canonical, required_outputs
 from minbert.store.plans import brought_path, description_path
 from minbert.train import backbone
-from minbert.train.features import cache_features
 
 REPOSITORY = Path(__file__).parents[2]
 URL = "http://localhost:1/data"
@@ -204,28 +198,6 @@ def test_backbones_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         sources(tmp_path, **config)
-
-
-def test_cross_pairs_need_two_token_types(tmp_path: Path) -> None:
-    """The plan refuses them, and the jobs that compute, for a backbone that the plan cannot see."""
-    (tmp_path / "bert").mkdir()
-    write_json(tmp_path / "bert" / "config.json", BERT | {"type_vocab_size": 1})
-    tasks = {"sst": {"loss": "cross_entropy"}, "sts": {"loss": "mse", "pairing": "cross"}}
-    grid = {"paper": "p", "title": "T", "overall": "plain", "variants": {"v": {"tasks": tasks}}}
-    planning_folder(tmp_path, json.dumps(grid))
-    values = {"grids": "g", "data": "builtin", "results": str(tmp_path / "results")}
-    asked = load_config({**values, "backbone": str(tmp_path / "bert")})
-    message = "task 'sts' has 'pairing: cross'.*type_vocab_size is 1; choose"
-    experiment = Experiment.read(asked, tmp_path)
-    with pytest.raises(UserError, match=rf"^p: v/main: {message}"):
-        experiment.train(StageRef("p", "v", "main"))
-    arch = TINY.model_copy(update={"types": 1})
-    spec = next(iter(experiment.stages.values())).spec
-    with pytest.raises(UserError, match=message):
-        MultitaskModel(arch, spec)
-    write_json(tmp_path / "config.json", arch.model_dump())
-    with pytest.raises(UserError, match=message):
-        cache_features("sts", "cls", "cross", 8, *[tmp_path] * 3, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("kind", ["bert", "electra", "modernbert", "some/encoder", "google-bert/b"])

@@ -31,12 +31,9 @@ def write_rows(examples: Path, out: Path) -> None:
 
     `in_train` says whether train has the text too, as `seen` compares texts.
     """
-    rows = read_file(examples).to_pylist()
-    texts = [seen(row["sentence1"], row["sentence2"]) for row in rows]
-    train = {text for row, text in zip(rows, texts, strict=True) if row["split"] == "train"}
-    kept = [
-        {name: row[name] for name in ("id", "split", "label")} | {"in_train": text in train}
-        for row, text in zip(rows, texts, strict=True)
-        if row["split"] != "train"
+    rows = [
+        (row, seen(row["sentence1"], row["sentence2"])) for row in read_file(examples).to_pylist()
     ]
+    train = {text for row, text in rows if row["split"] == "train"}
+    kept = [row | {"in_train": text in train} for row, text in rows if row["split"] != "train"]
     write_file(out, pa.Table.from_pylist(kept, schema=SCHEMA))

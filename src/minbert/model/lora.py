@@ -57,11 +57,8 @@ class LoRALinear(Linear):
         weight = self.weight.double()
         weight[:hidden] += self.lora_query.matrix()
         weight[-hidden:] += self.lora_value.matrix()
-        biased = self.bias is not None
-        plain = Linear(hidden, self.out_features, biased, device=self.weight.device)
-        plain.weight.copy_(weight)
-        if biased:
-            plain.bias.copy_(self.bias)
+        plain = Linear(hidden, self.out_features, bias=False)
+        plain.weight, plain.bias = nn.Parameter(weight.to(self.weight.dtype)), self.bias
         return plain
 
 

@@ -17,7 +17,6 @@ from minbert.plan.sources import Sources
 from minbert.spec.architecture import (
     WEIGHTS,
     architecture_parts,
-    check_pairing,
     shared_depth,
     shared_parts,
 )
@@ -144,8 +143,6 @@ class Experiment:
                 shared_parts(spec.shared_layers, spec.shared_end, sources.architecture.layers)
             except UserError as error:
                 raise UserError(f"{where}: {error}") from None
-            for name, how in spec.tasks.items():
-                check_pairing(f"{where}: task '{name}'", how.pairing, sources.architecture)
         needs = {f"tokens.{t}": Need(sources.tokens(t), "tokens.parquet") for t in spec.tasks}
         for name in ("config.json", "tokenizer.json", WEIGHTS):
             needs[f"backbone.{name}"] = Need(sources.backbone, name)

@@ -38,8 +38,8 @@ def export(
     *,
     task: str | None = None,
     seed: int | None = None,
-) -> list[str]:
-    """Write the model of a variant, or of its `task`, to the new `folder`; return its tasks.
+) -> str:
+    """Write the model of a variant, or of its `task`, to the new `folder`; say which tasks it has.
 
     LoRA's changes are merged into the encoder. Raises `UserError` before anything is written if
     there is something in the folder, weights are missing, tasks have different encoders, or the
@@ -63,7 +63,7 @@ def export(
         for path in folder.glob("*"):
             path.unlink()
         raise
-    return tasks
+    return f"{folder}: {', '.join(tasks)}"
 
 
 def write_model(

@@ -203,16 +203,6 @@ def architecture_parts(arch: Architecture | None) -> tuple[str, ...]:
     )
 
 
-def check_pairing(where: str, pairing: str | None, arch: Architecture) -> None:
-    """Raise `UserError` for cross pairs and an encoder that lacks the second one's token type."""
-    if pairing == "cross" and arch.two_types and arch.types < 2:
-        raise UserError(
-            f"{where} has 'pairing: cross', whose second sentence has a token type of its own, but "
-            f"the backbone's type_vocab_size is {arch.types}; choose 'pairing: siamese' with "
-            "'features', or another backbone"
-        )
-
-
 class Shared(NamedTuple):
     """What the tasks of a stage share of an encoder; each has a copy of the rest."""
 
