@@ -183,18 +183,6 @@ def test_rows_without_scores_say_why(two_seeds: Path) -> None:
     assert build(two_seeds, table())[0] == []
 
 
-def test_a_test_row_with_labels_of_one_task_lacks_those_of_the_others(tmp_path: Path) -> None:
-    made = scores(
-        tmp_path,
-        ("a", 0, "dev", "sst", "accuracy", 0.5),
-        ("a", 0, "dev", "para", "accuracy", 0.8),
-        ("a", 0, "test", "para", "accuracy", 0.8),
-    )
-    found = shown(build(made, table(row("A", "a", split="test")))[1])
-    names = ("SST ours", "STS ours", "Paraphrase ours")
-    assert [found[name] for name in names] == ["no labels", "not run", "0.800"]
-
-
 def test_each_task_of_the_paper_has_a_column(tmp_path: Path) -> None:
     made = scores(
         tmp_path,

@@ -130,13 +130,9 @@ class Results:
         try:
             chosen = found.runs(found.tasks, seed)
         except UserError as error:
-            states = self.runs.query("paper == @found.paper and variant == @found.name")
-            waiting = states[~states.state.isin(["finished", "not run"])]
-            said = "".join(
-                f" (stage {each.stage}, seed {each.seed}: {each.state})"
-                for each in waiting.itertuples()
-            )
-            raise UserError(f"{error}{said}") from None
+            runs = self.runs.query("paper == @found.paper and variant == @found.name")
+            states = [f"{of.stage}, seed {of.seed}: {of.state}" for of in runs.itertuples()]
+            raise UserError(f"{error} ({'; '.join(states)})") from None
         return Run(found, next(iter(chosen.values())).seed)
 
     def compare(self, one: str, other: str | None = None) -> Comparison:

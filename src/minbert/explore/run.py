@@ -125,10 +125,9 @@ class Model:
         if counts[1] != (counts[0] if task.pair else 0):
             raise UserError(
                 f"task '{task.name}' has {'two sentences' if task.pair else 'one sentence'} an "
-                f"example, found {counts[0]} first and {counts[1]} second ones; expected "
-                f"{'as many of each: model(first, second)' if task.pair else 'model(sentences)'}"
+                f"example, found {counts[0]} first and {counts[1]} second ones"
             )
-        given = list(zip(*columns, strict=True)) if task.pair else [(one,) for one in columns[0]]
+        given = list(zip(*columns[: 1 + task.pair], strict=True))
         items = [item(task, f"example {n}", None, each) for n, each in enumerate(given)]
         chunks = predicted(self._predictor, self._source, items)
         return pd.DataFrame([row for rows in chunks for row in rows])
