@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from grid_texts import ALL, HEAD, TASKS, THREE, grid, spec
-from planning import REPOSITORY
 
 from minbert.spec.config import load_config
 from minbert.spec.resolve import Grid, resolve
@@ -361,20 +360,3 @@ def test_the_grid_beats_defaults_and_override_beats_the_grid(tmp_path: Path) -> 
 def test_scale(tmp_path: Path, keys: str, scale: dict[str, Any], values: dict[str, Any]) -> None:
     found = grid(tmp_path, f"{ALL}  a: {{extends: t, {keys}}}\n", scale=scale)
     assert {key: at(found, f"a {key}") for key in values} == values
-
-
-def test_the_grid_of_methods_differs_in_the_method_alone() -> None:
-    assert "tuned-sum" not in load_config(REPOSITORY / "config.yaml").grids, "it needs torchjd"
-    (found,) = resolve(load_config({"grids": ["tuned-sum"]}), REPOSITORY)
-    methods, plain = {}, found.variants["plain-sum"].tried
-    for name, row in found.rows.items():
-        assert row.test and list(row.tried.values()) == list(plain.values())
-        for candidate, other in zip(row.tried, plain, strict=True):
-            one, same = spec(found, candidate), spec(found, other)
-            method = {"surgery": one.surgery, "weighting": one.weighting}
-            assert same.model_copy(update=method) == one
-            methods[name] = one.surgery or one.weighting
-    assert list(methods.values()) == [
-        *(None, "pcgrad", "cagrad", "nash_mtl", "upgrad", "uncertainty", "random")
-    ]
-    assert [claim.against for claim in found.claims] == [n for n in methods if n != "plain-sum"]

@@ -12,7 +12,7 @@ from snakemake.utils import update_config
 
 from minbert.base.errors import UserError
 from minbert.spec.config import BACKBONE, REVISION, Config, config_files, load_config
-from minbert.spec.yaml import load_yaml, merge, parse_yaml, update, without_nulls
+from minbert.spec.yaml import load_yaml, parse_yaml, update
 
 
 def load(**values: Any) -> Config:
@@ -90,21 +90,6 @@ def test_scalars_follow_yaml_1_2(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("z: &base {a: 1, b: 2}\na: {<<: *base, b: 3}\n", {"a": {"a": 1, "b": 3}}),
-        ("# nothing\n", {}),
-        ("\ufeffgrids: [a]\n", {"grids": ["a"]}),  # with a byte order mark
-    ],
-)
-def test_files_that_are_read(tmp_path: Path, text: str, value: dict[str, Any]) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text(text, encoding="utf-8")
-    found = load_yaml(path)
-    assert {key: found[key] for key in value} == value and bool(found) == bool(value)
-
-
-@pytest.mark.parametrize(
     ("text", "said"),
     [
         (b"x:\n  a: 1\n  'a': 3\n", "line 3, column 3: duplicate key 'a'"),
@@ -122,20 +107,3 @@ def test_errors_name_file_and_line(tmp_path: Path, text: bytes, said: str) -> No
     with pytest.raises(UserError) as error:
         load_yaml(path)
     assert str(error.value).startswith(str(path)) and said in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("base", "over", "found"),
-    [
-        ({"a": {"x": 1, "y": 2}, "c": 3}, {"a": {"y": 5}}, {"a": {"x": 1, "y": 5}, "c": 3}),
-        ({"b": [1, 2], "c": 3}, {"b": [9], "c": None}, {"b": [9]}),
-        ({"x": {"d": 2}}, {"*": {"d": 1, "e": 1}}, {"*": {"d": 1, "e": 1}, "x": {"d": 1, "e": 1}}),
-        ({"x": {}}, {"*": {"d": 1}, "x": {"d": 2}}, {"*": {"d": 1}, "x": {"d": 2}}),
-        ({"*": {"d": 1}, "x": None}, {"x": {"e": 2}}, {"*": {"d": 1}, "x": {"d": 1, "e": 2}}),
-    ],
-)
-def test_merge_is_deep_replaces_lists_deletes_by_null_and_reaches_all_by_a_star(
-    base: dict[str, Any], over: dict[str, Any], found: dict[str, Any]
-) -> None:
-    before = copy.deepcopy(base)
-    assert without_nulls(merge(base, over)) == found and base == before

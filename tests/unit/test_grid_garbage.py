@@ -78,14 +78,6 @@ def test_what_an_edit_left_behind_is_listed_and_only_that_goes(base: Path) -> No
     ).exists()
 
 
-def test_a_seed_that_is_asked_for_no_more_goes_alone(base: Path) -> None:
-    fill(plan(base, seeds=[0, 1]), (0, 1))
-    after = plan(base, seeds=[1])
-    fill(after, (1,))
-    assert {each.path.name for each in leftovers(after)} >= {"seed0"}
-    assert "seed1" not in {each.path.name for each in leftovers(after)}
-
-
 def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
     base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

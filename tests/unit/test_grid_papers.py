@@ -12,10 +12,8 @@ from planning import REPOSITORY as ROOT
 
 from minbert.plan.cost import SIZES
 from minbert.plan.figures import FIGURES
-from minbert.spec.architecture import shared_depth
 from minbert.spec.config import load_config
 from minbert.spec.epochs import EPOCHS, Epoch
-from minbert.spec.figures import Sweep
 from minbert.spec.parts import PARTS
 from minbert.spec.published import read_published
 from minbert.spec.resolve import Grid, Stage, resolve
@@ -219,15 +217,6 @@ def test_rows_train_what_their_papers_say(grids: dict[str, Grid], paper: str) ->
         ("minbert-downstream", "cfimdb-finetune", "cfimdb-finetune-dropout", "", {"dropout"}),
         ("minbert-downstream", "r6-means", "r6", "smart", {"divergence", "reduction"}),
         ("minbert-downstream", "r6-means", "r6-means-kl", "smart", {"regression"}),
-        *(
-            ("minibert-unleashed", "rss", name, f"tasks {task}", changed)
-            for name, of_sst, of_pairs in (
-                ("rss-mp", {"pooling"}, {"pooling", "features"}),
-                ("rss-mean", {"pooling"}, {"pooling"}),
-                ("rss-distance", set(), {"features"}),
-            )
-            for task, changed in (("sst", of_sst), ("para", of_pairs), ("sts", of_pairs))
-        ),
     ],
 )
 def test_rows_differ_in_what_their_papers_say(
@@ -306,20 +295,3 @@ def test_single_tasks_are_those_of_a_multitask_row_in_as_many_steps(
 def epoch(of: StageSpec) -> Epoch:
     """Return the steps and examples of an epoch on the course's files."""
     return EPOCHS[of.sampler.name](of, {task: SIZES[task].train for task in of.trained_tasks})
-
-
-@pytest.mark.parametrize(("name", "layers"), [("depths", 6), ("gte", 12)])
-def test_each_model_of_the_study_stands_at_the_layers_that_it_shares(
-    name: str, layers: int
-) -> None:
-    study = (ROOT / "study" / f"{of}.yaml" for of in ("v1/settings", "minilm", name))
-    found = resolve(load_config(list(study)), ROOT)
-    (grid,) = (grid for grid in found if grid.paper == "hybrid-bert")
-    options = grid.figures["sharing-depth"].options
-    lines = Sweep(**options).lines
-    for label, places in lines.items():
-        assert set(places.values()) >= {0, layers / 2, layers}
-        for variant, place in places.items():
-            ((stage),) = grid.variants[variant].stages
-            assert place == (shared_depth(stage.spec.shared_layers, layers) or 0), variant
-            assert place == 0 or bool(stage.spec.surgery) == (label == "with PCGrad"), variant

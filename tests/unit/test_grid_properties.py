@@ -98,19 +98,6 @@ def test_another_value_of_any_setting_is_another_spec(
     assert one != changed
 
 
-mappings = st.recursive(
-    st.none() | st.integers() | st.text(max_size=3),
-    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-    max_leaves=8,
-).filter(lambda value: isinstance(value, dict))
-
-
-@given(base=mappings, over=mappings)
-def test_merging_again_changes_nothing(base: dict[str, Any], over: dict[str, Any]) -> None:
-    once = merge(base, over)
-    assert merge(once, over) == once and merge({}, over) == over
-
-
 @given(value=st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**17), 10**17))
 def test_numbers_mean_themselves_however_they_are_written(value: float) -> None:
     for text in (repr(value), repr(value).upper()):

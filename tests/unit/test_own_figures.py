@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from figure_texts import drawn, texts_of
 from own_tasks import NEWS, RANK, SAME, own, using
 
 from minbert.evaluate.marks import GUESS
-from minbert.evaluate.reading import SCHEMA
 from minbert.figures.inputs import Inputs
 from minbert.figures.predictions import MOST_WRITTEN
 from minbert.figures.style import style
@@ -82,19 +80,3 @@ def test_a_ranking_has_a_panel_for_each_task(inputs: Inputs) -> None:
         assert any(head.startswith(title) for head in heads), heads
     assert notes[0].startswith("Overall: normalised mean of News, same and rank, on dev.")
     assert notes[0].endswith(f"Floor: {GUESS}."), "of F1 it is no accuracy"
-
-
-def test_a_ladder_has_the_overall_gain_over_the_papers_own_tasks(inputs: Inputs) -> None:
-    path = inputs.scores["mine"]
-    overall = [
-        {"paper": "mine", "variant": name, "seed": 0, "split": "dev", "task": "overall"}
-        | {"metric": "normalised", "value": 0.5, "key": name}
-        for name in VARIANTS
-    ]
-    rows = pq.read_table(path).to_pylist()
-    pq.write_table(pa.Table.from_pylist([*rows, *overall], schema=SCHEMA), path)
-    given = replace(inputs, facts={**inputs.facts, "published": []})
-    figure, notes = drawn("ladder", given)
-    shown = {axes.get_xlabel(): len(axes.containers) for axes in figure.axes}
-    assert shown["Gain in\noverall score"] == shown["Gain in\nsame F1"] == 1
-    assert "normalised mean of News, same and rank" in notes[0]

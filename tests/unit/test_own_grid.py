@@ -12,12 +12,9 @@ from planning import TWO_STAGES, planning_folder
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
-from minbert.commands.learned import learned_text
-from minbert.commands.plan import plan_text
-from minbert.plan.cost import ASSUMED, Costs, Size
 from minbert.plan.describe import record_of
 from minbert.plan.plan import Plan
-from minbert.spec.config import PUBLISHED, load_config
+from minbert.spec.config import load_config
 from minbert.spec.task import TASKS, overall_tasks, use_tasks_of
 
 OWN = {
@@ -163,33 +160,3 @@ def test_jobs_are_told_their_tasks(tmp_path: Path) -> None:
     use_tasks_of(record)
     assert {name: TASKS[name] for name in OWN} == before
     assert list(TASKS)[-3:] == ["news", "points", "same"], "by name, whatever the configuration's"
-
-
-def test_sizes_are_assumed_until_they_are_known(tmp_path: Path) -> None:
-    made = plan(tmp_path)
-    costs = Costs(made)
-    assert costs.size("news") == ASSUMED
-    assert costs.assumed == ["news", "same", "points"]
-    told = plan_text(made)
-    assert "Assumed for news, same, points until their tables are made" in told
-    assert ", 1 seed: " in told
-    folder = made.sources.data("news").folder(made.root)
-    report = '{"rows": {"train": 70, "dev": 20}, "mean_words": {"train": 10.0, "dev": 9}}'
-    write_text(folder / "report.json", report)
-    costs = Costs(made)
-    assert costs.size("news") == Size(70, 20, 0, 15)
-    assert costs.assumed == ["same", "points"]
-    write_text(folder / "report.json", '{"rows": {"train": 70, "dev": 20}}')
-    assert Costs(made).size("news").tokens == ASSUMED.tokens, "an older report, or a damaged one"
-
-
-def test_a_published_figure_may_be_of_a_task_of_ones_own(tmp_path: Path) -> None:
-    planning_folder(tmp_path)
-    head = (tmp_path / PUBLISHED).read_text("utf-8").splitlines()[0]
-    made = plan(tmp_path)
-    write_text(tmp_path / PUBLISHED, f"{head}\nmine,1,A,all,dev,,,,.9,same,,\n")
-    made = Plan.of(made.config, tmp_path)
-    (row,) = [r for r in made.shown["tables/mine"].spec["rows"] if r["table"]]
-    assert (row["other_task"], row["published"]["other"]) == ("same", 0.9)
-    assert row["tasks"] == ["news", "points", "same"]
-    assert "0 of 0 above" in learned_text(made), "its floor is known once a run has scores"

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import figure_files
 import numpy as np
 import pytest
 from own_tasks import ALL, using
 from scipy.stats import spearmanr
 from sklearn.metrics import f1_score, matthews_corrcoef
 
-from minbert.evaluate.bootstrap import difference, overall_error, resampled_scores, standard_error
+from minbert.evaluate.bootstrap import overall_error, resampled_scores, standard_error
 from minbert.evaluate.floors import against_floor
-from minbert.evaluate.metrics import task_metrics
 from minbert.evaluate.scoring import f1, macro_f1, matthews, overall, score_task, selection_score
-from minbert.evaluate.systems import Systems
 
 
 @pytest.fixture(autouse=True)
@@ -126,30 +122,3 @@ def test_correlations_count_between_0_and_1_if_normalised() -> None:
     errors = {"same": 0.03, "cola": 0.08}
     halved = overall_error(errors, "normalised", ("same", "cola"))
     assert halved == pytest.approx(np.hypot(0.03, 0.04) / 2)
-
-
-def test_a_task_reports_its_own_metric_first_and_each_once() -> None:
-    assert list(task_metrics("same", [0, 1, 1], [0, 1, 0])) == ["f1", "accuracy"]
-    assert list(task_metrics("macro", [0, 1, 1], [0, 1, 0])) == ["macro_f1", "accuracy"]
-    assert list(task_metrics("rank", [0, 1, 3], [0, 1, 0])) == ["spearman", "pearson", "rmse"]
-
-
-def test_claims_compare_own_tasks_and_their_overall_score(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tasks = ("cola", "macro", "same")
-    for task in tasks:
-        monkeypatch.setitem(figure_files.SIZES, task, 150)
-    better = {"a": 0.9, "b": 0.4}
-    scores = figure_files.write_scores(tmp_path / "scores.parquet", "mine", better, (0,), tasks)
-    files = {
-        f"{name}.0": figure_files.write_predictions(tmp_path / name, tasks, quality, 0)
-        for name, quality in better.items()
-    }
-    systems = Systems("mine", scores, files, better, tasks)
-    one, other = (systems.sample(name, "normalised") for name in better)
-    own = {task: float(systems.sample("a", task).values[0]) for task in tasks}
-    assert one.values[0] == pytest.approx(overall(own, "normalised", tasks))
-    assert systems.examples("normalised") == 450
-    assert difference(one, other).interval()[0] > 0
-    assert systems.learned("a", "plain") and systems.majority("cola").values[0] == 0.0
