@@ -90,7 +90,7 @@ def test_the_plan_and_snakemake_read_one_yaml(tmp_path: Path) -> None:
     (project.folder / "last.yaml").write_text("scale:\n  epochs: 1\n  epochs: 2\n")
     for command in ("snakemake -n all", "minbert plan"):
         printed = project.run(*command.split(), "--configfile", "last.yaml", ends=None)
-        assert "last.yaml, line 3, column 3: duplicate key 'epochs' (first on line 2)" in printed
+        assert "last.yaml, line 3, column 3: duplicate key 'epochs'" in printed
         assert "Traceback" not in printed
 
 

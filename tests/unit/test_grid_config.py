@@ -78,7 +78,7 @@ def test_configuration_files_are_put_together_as_snakemake_does(overlay: str) ->
 
 VALUES: dict[str, Any] = {
     **{"1e-5": 1e-5, "1E5": 1e5, "1.5e+3": 1500.0, "-.5": -0.5, "2.": 2.0, ".inf": float("inf")},
-    **{"-3": -3, "true": True, "yes": "yes", "off": "off", "null": None, "~": None},
+    **{"010": 10, "-3": -3, "true": True, "yes": "yes", "off": "off", "null": None, "~": None},
     **{"2026-11-21": "2026-11-21", "12:30": "12:30", "1_000": "1_000", "'1e-5'": "1e-5"},
 }
 

@@ -1,8 +1,8 @@
 """From YAML to typed values: reading, merging, and errors that say what to change.
 
 PyYAML follows YAML 1.1; scalars here follow the core schema of YAML 1.2 (section 10.3.2) without
-its octal and hexadecimal numbers, so `1e-5` is a number and `off` is text. Duplicate keys are
-refused.
+its octal and hexadecimal numbers, so `1e-5` is a number, `010` is ten and `off` is text. Duplicate
+keys are refused.
 """
 
 import re
@@ -19,7 +19,7 @@ from minbert.base.errors import UserError, did_you_mean
 _SCALARS = {
     "null": r"~|null|Null|NULL|",
     "bool": r"true|True|TRUE|false|False|FALSE",
-    "int": r"[-+]?(?:0|[1-9][0-9]*)",
+    "int": r"[-+]?[0-9]+",
     "float": r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
     "merge": "<<",
@@ -46,6 +46,7 @@ class _Loader(yaml.SafeLoader):
 for _kind, _pattern in _SCALARS.items():
     _scalar = re.compile(rf"^(?:{_pattern})$")
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", _scalar, None)
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
 
 
 def parse_yaml(text: str, where: str) -> Any:
