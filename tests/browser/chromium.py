@@ -143,25 +143,10 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
-    def screenshot(self, path: Path, whole: bool = False) -> None:
-        """Write what the window shows, or the whole page, as PNG."""
-        wanted: dict[str, Any] = {"captureBeyondViewport": whole}
-        if whole:
-            size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-            wanted["clip"] = {
-                "x": 0,
-                "y": 0,
-                "width": size["width"],
-                "height": size["height"],
-                "scale": 1,
-            }
-        shot = self.call("Page.captureScreenshot", **wanted)
+    def screenshot(self, path: Path) -> None:
+        """Write what the window shows as PNG."""
+        shot = self.call("Page.captureScreenshot")
         path.write_bytes(base64.b64decode(shot["data"]))
-
-    def pdf(self, path: Path) -> None:
-        """Print the page as PDF (A4)."""
-        printed = self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)
-        path.write_bytes(base64.b64decode(printed["data"]))
 
     def requests(self) -> list[str]:
         """Return the addresses that the page asked for since it was opened; `data:` is none."""

@@ -22,9 +22,7 @@ def test_it_evaluates_waits_and_takes_pictures(browser: Browser, tmp_path: Path)
     assert browser.wait_for("p.textContent") == "here"
     assert browser.evaluate("innerWidth") == 1280
     browser.screenshot(tmp_path / "page.png")
-    browser.pdf(tmp_path / "page.pdf")
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
     with pytest.raises(TimeoutError, match=r"in vain until p\.hidden"):
         browser.wait_for("p.hidden", seconds=0.2)
     with pytest.raises(RuntimeError, match="nowhere is not defined"):

@@ -150,14 +150,6 @@ def test_header_and_first_column_stay_in_view(size: tuple[int, int], page: Brows
     assert page.evaluate(f"getComputedStyle({body}).backgroundColor") != "rgba(0, 0, 0, 0)"
 
 
-def test_claims_fit_at_1400_pixels(page: Browser) -> None:
-    page.resize(1400, 900)
-    sizes = page.evaluate(
-        "[...document.querySelectorAll('#claims .scroll')].map(e => [e.scrollWidth, e.clientWidth])"
-    )
-    assert sizes and all(inside <= box for inside, box in sizes)
-
-
 @pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
 def test_a_figure_uses_the_width_and_enlarges(size: tuple[int, int], page: Browser) -> None:
     page.resize(*size)

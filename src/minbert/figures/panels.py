@@ -49,7 +49,7 @@ class Panel(NamedTuple):
 
 def draw(panels: Sequence[Panel | None], columns: int, height: float) -> Figure:
     """Return a figure of panels in rows, each `height` inches high; those without curves say so."""
-    across = {6: 20, 4: 24}.get(columns, 36)  # characters of a title
+    across = {6: 22, 4: 24}.get(columns, 36)  # characters of a title
     figure, every = style.panels(len(panels), height, columns, dense=columns > 3)
     first: dict[Any, Axes] = {}
     for n, (axes, panel) in enumerate(zip(every, panels, strict=True)):
