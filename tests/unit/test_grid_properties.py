@@ -14,7 +14,7 @@ from grid_texts import grid, spec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minbert.spec.yaml import merge, nested, parse_yaml
+from minbert.spec.yaml import merge, nested
 from minbert.store.node import canonical
 
 rates = st.floats(1e-7, 0.5).map(lambda x: float(f"{x:.6g}"))
@@ -96,10 +96,3 @@ def test_another_value_of_any_setting_is_another_spec(
     other = data.draw(SETTINGS[path].filter(lambda value: value != stage[path]))
     one, changed = described(folder, Random(1), a=stage, b={**stage, path: other})
     assert one != changed
-
-
-@given(value=st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**17), 10**17))
-def test_numbers_mean_themselves_however_they_are_written(value: float) -> None:
-    for text in (repr(value), repr(value).upper()):
-        found = parse_yaml(text, "here")
-        assert found == value and type(found) is type(value)

@@ -74,9 +74,9 @@ class Tasks(dict[str, Task]):
 
     def use(self, own: Iterable[Task]) -> None:
         """Make `own` the only tasks besides the built-in ones."""
-        found = {task.name: task for task in own}
         self.clear()
-        self.update(self.built_in | {name: found[name] for name in sorted(found)})
+        self.update(self.built_in)
+        self.update((task.name, task) for task in sorted(own, key=lambda task: task.name))
 
     @property
     def own(self) -> tuple[Task, ...]:
