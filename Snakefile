@@ -15,7 +15,7 @@ from minbert.commands.plan import read_plan
 from minbert.commands.rules import SOON, Rules
 from minbert.commands.session import Session
 from minbert.plan.describe import record_of
-from minbert.plan.pending import asked, check_installed, pending
+from minbert.plan.pending import asked, check_sources, pending
 from minbert.plan.plan import Plan
 from minbert.spec.config import config_files
 from minbert.store.plans import plan_name
@@ -43,7 +43,7 @@ with reraise_as(WorkflowError):
     PLAN = read_plan(FILES, GIVEN.config_args, BASE) if MAIN else Plan.load(config, BASE)
     NAME = plan_name(record_of(PLAN))  # of the record that its jobs read (store.plans)
     JOBS = pending(PLAN)
-    check_installed(JOBS)
+    check_sources(JOBS)
     CORES = None if CLUSTER else workflow.resource_settings.cores
     JOB = Rules(PLAN, JOBS, NAME, CORES, urgent=not workflow.remote_exec)
 

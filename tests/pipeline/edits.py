@@ -114,10 +114,6 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     "the code of the tables": (append("evaluate/table.py"), TABLE),
     "the code of the report": (append("report/pictures.py"), REPORT),
     "the looks of the report": (restyle, REPORT),
-    "`dependencies: [torch]`, where it was not": (
-        config(dependencies="[torch]"),
-        trains(ALL) | SHOWN,
-    ),
 }
 """What must run after an edit of the tiny grid, which ran with the built-in data and one seed."""
 

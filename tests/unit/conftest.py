@@ -62,7 +62,7 @@ def nvidia_smi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[int
 
     def make(shown: int | str) -> Path:
         if isinstance(shown, int):
-            lines = (f"echo GPU-{n}, 76294, 76294, Disabled\n" for n in range(shown))
+            lines = (f"echo GPU-{n}, 76294, 76294\n" for n in range(shown))
             shown = "".join(lines) or "exit 6"
         write_text(path := tmp_path / "bin" / "nvidia-smi", f"#!/bin/sh\n{shown}\n")
         path.chmod(0o755)

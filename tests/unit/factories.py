@@ -40,19 +40,15 @@ def put(path: Path, text: str = "") -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def finish(
-    plan: Plan, *nodes: Node, device: str = "cpu", seconds: float = 30.0, torch: str = "9.9"
-) -> None:
+def finish(plan: Plan, *nodes: Node, device: str = "cpu", seconds: float = 30.0) -> None:
     """Leave the files of `nodes` with all seeds, or all that a whole workflow leaves."""
     published = write(plan)
-    record = {
-        "outcome": {"seconds": seconds},
-        "environment": {"device": device, "packages": {"minbert": "0", "torch": torch}},
-    }
+    record: dict[str, Any] = {"outcome": {"seconds": seconds}, "environment": {"device": device}}
     rows = {"rows": {"train": 90, "dev": 10, "test": 10}}
     for node in nodes or plan.nodes.values():
         for seed in plan.config.seeds if KINDS[node.kind].seeded else (None,):
             for name in node.outputs:
+                record["spec"] = node.spec.get("stage", {})
                 text = {"run.json": json.dumps(record), "report.json": json.dumps(rows)}
                 put(node.folder(plan.root, seed) / name, text.get(name, "{}"))
     if nodes:

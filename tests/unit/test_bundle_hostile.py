@@ -170,7 +170,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
         page("", lambda of: of["spec"]["stage"].update(epochs=99)),
         "does not match its key: its content has",
     ),
-    "a damaged description": (page("", lambda of: of.pop("needs")), r"spec/train-.*: has no needs"),
+    "a damaged description": (page("", lambda of: of.pop("needs")), r"spec/train-.*: is damaged"),
     "a need without description": (undescribed_need, r"needs tokens-\w{16}, without description"),
     "a run without description": (moved(f"train/{NONE}/seed0"), "has no description: its key is"),
     "half a run": (lambda b: b.files.pop(f"{b.run}/history.parquet"), "seed0: lacks history.parq"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -60,36 +61,23 @@ def test_no_flipped_bit_changes_what_is_loaded(tmp_path: Path) -> None:
             assert str(path) in (told := str(error))
             refused += 1
     assert refused > 0.9 * len(whole)
-    assert told.startswith(f"{path}: is damaged") and "delete it and run that again" in told
-    assert f"expected {checksum(STATE)}" in told
+    assert told.startswith(f"{path}: is damaged") and "delete it" in told
     for length in range(0, len(whole), 7):
         path.write_bytes(whole[:length])
         with pytest.raises(UserError, match=r"model\.safetensors: not a whole safetensors file"):
             load_weights(path)
 
 
-def test_names_types_and_shapes_are_in_the_checksum() -> None:
-    found = {
-        checksum(state)
-        for state in (
-            {"a": torch.zeros(4)},
-            {"b": torch.zeros(4)},
-            {"a": torch.zeros(2, 2)},
-            {"a": torch.zeros(4, dtype=torch.int32)},
-            {"a": torch.zeros(2), "b": torch.zeros(2)},
-        )
-    }
-    assert len(found) == 5
-    assert checksum(dict(reversed(STATE.items()))) == checksum(STATE)
-
-
-def test_the_same_weights_make_the_same_file(tmp_path: Path) -> None:
+def test_the_same_weights_make_the_same_file_and_others_another_checksum(tmp_path: Path) -> None:
     """safetensors writes several entries of the header in an order that changes."""
     for name in ("one", "two"):
         save_weights(tmp_path / name, STATE)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     with safe_open(tmp_path / "one", "pt") as file:
-        assert file.metadata() == {CHECKSUM: checksum(STATE)}
+        assert file.metadata() == {CHECKSUM: checksum(dict(reversed(STATE.items())))}
+    zeros = torch.zeros(4)
+    states = [{"a": zeros}, {"b": zeros}, {"a": zeros.reshape(2, 2)}, {"a": zeros.int()}]
+    assert len({checksum(state) for state in states}) == 4
 
 
 def test_a_file_from_elsewhere_needs_no_checksum(tmp_path: Path) -> None:
@@ -97,61 +85,34 @@ def test_a_file_from_elsewhere_needs_no_checksum(tmp_path: Path) -> None:
     assert same(load_weights(tmp_path / "theirs.safetensors"))
 
 
-Harm = Callable[[Plan, Path], tuple[Path, Callable[[], object]]]
-
-
-def train(plan: Plan, root: Path, variant: str, stage: str = "main") -> Callable[[], object]:
-    """Return what trains a stage once more."""
-    key = plan.train(StageRef("one", variant, stage)).key
-    shutil.rmtree(root / "store" / "train" / key)
-    return lambda: run_job(load_job(root, "train", key, 0, threads=1))
-
-
-def need(plan: Plan, root: Path, variant: str, name: str, stage: str = "main") -> Path:
-    """Return the file that a stage needs under `name`."""
-    return plan.train(StageRef("one", variant, stage)).needs[name].path(root, 0)
-
-
-def weights(plan: Plan, root: Path, variant: str, file: str = "model.safetensors") -> Path:
-    """Return a file that the training of a variant left."""
-    return plan.train(StageRef("one", variant, "main")).folder(root, 0) / file
-
-
-READERS: dict[str, Harm] = {
-    "a stage that starts from another": lambda plan, root: (
-        need(plan, root, "staged", "start", "again"),
-        train(plan, root, "staged", "again"),
-    ),
-    "a fusion of adapters": lambda plan, root: (
-        need(plan, root, "fused", "adapter.1"),
-        train(plan, root, "fused"),
-    ),
-    "heads on cached features": lambda plan, root: (
-        need(plan, root, "frozen", "features.sst"),
-        train(plan, root, "frozen"),
-    ),
-    "a stage that starts from the backbone": lambda plan, root: (
-        need(plan, root, "three", "backbone.model.safetensors"),
-        train(plan, root, "three"),
-    ),
-    "minbert predict": lambda plan, root: (
-        weights(plan, root, "three"),
-        lambda: predict(root, "one/three", task="sst", sentences=["a"], device="cpu"),
-    ),
-    "minbert submit": lambda plan, root: (
-        weights(plan, root, "three", "predictions.parquet"),
-        lambda: submit(root, "one/three"),
-    ),
-}
-
-
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    ("variant", "stage", "file"),
+    [
+        ("staged", "again", "start"),
+        ("fused", "main", "adapter.1"),
+        ("frozen", "main", "features.sst"),
+        ("three", "main", "backbone.model.safetensors"),
+        ("three", "main", "minbert predict"),
+        ("three", "main", "minbert submit"),
+    ],
+)
 def test_every_reader_refuses_a_flipped_bit(
-    reader: str, trained_plan: Plan, tmp_path: Path
+    variant: str, stage: str, file: str, trained_plan: Plan, tmp_path: Path
 ) -> None:
+    """A training of what it starts from, and who reads what it left."""
     root = tmp_path / "results"
     shutil.copytree(trained_plan.root, root)
-    path, read = READERS[reader](trained_plan, root)
+    node = trained_plan.train(StageRef("one", variant, stage))
+    read: Callable[[], object] = partial(submit, root, "one/three")
+    path = node.folder(root, 0) / "predictions.parquet"
+    if file == "minbert predict":
+        path = node.folder(root, 0) / "model.safetensors"
+        read = partial(predict, root, "one/three", task="sst", sentences=["a"], device="cpu")
+    elif file in node.needs:
+        path = node.needs[file].path(root, 0)
+        shutil.rmtree(node.folder(root, 0))
+        job = load_job(root, "train", node.key, 0, threads=1)
+        read = partial(run_job, job)
     # In a table the first page's data, in weights the last tensor's.
     flip(path, 60 if path.suffix == ".parquet" else -3, 5)
     with pytest.raises(UserError, match="is damaged") as caught:

@@ -1,60 +1,132 @@
-"""What is installed: pyproject, the lock and the conda environment say the same."""
+"""What is installed: pyproject, lock, conda environment, container and wheel say the same."""
 
 from __future__ import annotations
 
+import ast
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import venv
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from minbert.base.environment import commit, environment, peak_memory, versions
+from minbert import __version__
+from minbert.base.environment import commit, cpu, environment, peak_memory
 from minbert.base.files import write_text
 from minbert.base.version import VERSION
 
 ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CONDA = yaml.safe_load((ROOT / "envs" / "minbert.yaml").read_text())["dependencies"]
+DOCKER = re.sub(r"\\\n", " ", (ROOT / "envs" / "Dockerfile").read_text())
 
 
-def lock() -> dict[str, str]:
-    lines = (ROOT / "requirements.lock").read_text().split()
-    pairs = [line.split("==") for line in lines]
-    assert all(len(pair) == 2 for pair in pairs), "the lock holds NAME==VERSION lines only"
+def versions(words: list[str]) -> dict[str, str]:
+    """Return {package: version} of `NAME==VERSION` words."""
+    pairs = (word.split("==") for word in words)
     return {canonicalize_name(name): version for name, version in pairs}
 
 
-def requirements(*extras: str) -> list[Requirement]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    words = list(project["dependencies"])
-    for extra in extras:
-        words += project["optional-dependencies"][extra]
-    return [Requirement(word) for word in words]
+LOCK = versions((ROOT / "requirements.lock").read_text().split())
 
 
-@pytest.mark.parametrize("requirement", requirements("test", "bench"), ids=str)
-def test_the_lock_has_what_pyproject_asks_for(requirement: Requirement) -> None:
-    version = lock()[canonicalize_name(requirement.name)]
-    assert version in requirement.specifier, f"{requirement} and {requirement.name}=={version}"
+def pinned() -> dict[str, str]:
+    """Return the packages of the rules' conda environment."""
+    words = next(entry["pip"] for entry in CONDA if isinstance(entry, dict))
+    return versions(words)
 
 
-def test_the_lock_names_no_host_and_no_local_build() -> None:
-    text = (ROOT / "requirements.lock").read_text()
-    assert not re.search(r"://|@|\+", text)
+def names(*words: str) -> set[str]:
+    return {canonicalize_name(Requirement(word).name) for word in words}
 
 
-def test_the_conda_environment_follows_the_lock() -> None:
-    environment = yaml.safe_load((ROOT / "envs" / "minbert.yaml").read_text())
-    pinned = next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
-    found = dict(word.split("==") for word in pinned)
-    locked = lock()
-    assert found == {name: locked[canonicalize_name(name)] for name in found}
-    asked = {canonicalize_name(r.name) for r in requirements()} - {"snakemake"}
-    assert {canonicalize_name(name) for name in found} == asked
+def test_the_lock_and_the_conda_environment_have_what_pyproject_asks_for() -> None:
+    extras = PROJECT["optional-dependencies"]
+    for word in (*PROJECT["dependencies"], *extras["test"], *extras["bench"]):
+        asked = Requirement(word)
+        assert LOCK[canonicalize_name(asked.name)] in asked.specifier
+    assert not re.search(r"://|@|\+", " ".join(LOCK.values())), "no host and no local build"
+    assert pinned().items() <= LOCK.items()
+    assert names(*pinned()) == names(*PROJECT["dependencies"]) - {"snakemake"}
+
+
+def test_the_rules_environment_has_every_package_that_a_rule_may_import() -> None:
+    """Some modules of `commands` run in Snakemake's own process, not in a rule's."""
+    package, found = ROOT / "src" / "minbert", set()
+    snakemakes = {package / "commands" / name for name in ("rules.py", "session.py", "progress.py")}
+    for path in set(package.rglob("*.py")) - snakemakes:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                found.add((node.module or "").partition(".")[0])
+    modules = {"yaml": "pyyaml", "PIL": "pillow", "pydantic_core": "pydantic"}
+    found -= {*sys.stdlib_module_names, "minbert"}
+    assert names(*(modules.get(name, name) for name in found)) <= names(*pinned())
+
+
+def test_the_container_is_made_of_the_same() -> None:
+    """And ends as a user who is not root, with the minbert of the mounted checkout."""
+    python = re.search(r"^FROM python:(\d+\.\d+)-slim", DOCKER, re.M)
+    assert python and f"python={python[1]}" in CONDA
+    assert python[1] in SpecifierSet(PROJECT["requires-python"])
+    assert f'version="{PROJECT["version"]}"' in DOCKER
+    (copied,) = re.findall(r"^COPY (.*) \S+$", DOCKER, re.M)
+    sent = set(re.findall(r"^!(.*)$", (ROOT / ".dockerignore").read_text(), re.M))
+    assert set(copied.split()) == sent and all((ROOT / name).is_file() for name in sent)
+    code = re.search(r'python -c "(.*?)" > (\S+)', DOCKER)
+    assert code and f"--constraint requirements.lock --requirement {code[2]}" in DOCKER
+    words = [sys.executable, "-c", code[1].replace("\\\\n", "\\n")]
+    printed = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines() == PROJECT["dependencies"]
+    (user,) = re.findall(r"^USER (\d+)$", DOCKER, re.M)
+    assert int(user) > 0 and f"--uid {user} " in DOCKER and "PYTHONPATH=/minbert/src" in DOCKER
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel from a copy, as building leaves files beside the source."""
+    folder = tmp_path_factory.mktemp("wheel")
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "src", folder / "src", ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy2(ROOT / name, folder / name)
+    words = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"]
+    words += ["--no-build-isolation", "--wheel-dir", str(folder / "dist"), str(folder)]
+    subprocess.run(words, check=True)
+    (built,) = (folder / "dist").iterdir()
+    return built
+
+
+def test_a_wheel_has_every_file_of_the_package(wheel: Path) -> None:
+    source = ROOT / "src"
+    files = {path.relative_to(source).as_posix() for path in (source / "minbert").rglob("*.*")}
+    with ZipFile(wheel) as archive:
+        found = {name for name in archive.namelist() if name.startswith("minbert/")}
+    assert found == {name for name in files if "__pycache__" not in name}
+
+
+def test_its_command_starts_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
+    """This environment's packages stand in for the dependencies, its minbert left out."""
+    fresh = tmp_path / "venv"
+    venv.create(fresh, symlinks=True)
+    words = [sys.executable, "-m", "pip", "--python", str(fresh / "bin" / "python"), "install"]
+    subprocess.run([*words, "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
+    (own,) = fresh.glob("lib/python*/site-packages")
+    write_text(own / "dependencies.pth", sysconfig.get_path("purelib") + "\n")
+    command = [fresh / "bin" / "minbert", "--version"]
+    done = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=True)
+    assert done.stdout == f"minbert {__version__}\n"
 
 
 def test_a_run_names_the_version_of_minbert_where_only_its_packages_are(
@@ -71,10 +143,12 @@ def test_a_run_names_the_version_of_minbert_where_only_its_packages_are(
     assert environment("cpu", 1, "fp32")["packages"]["minbert"] == VERSION
 
 
-def test_builds_of_one_version_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"torch": "2.13.0+cpu", "numpy": "2.4.6"}
-    monkeypatch.setattr("minbert.base.environment.version", lambda name: found[name])
-    assert versions(found) == {"torch": "2.13.0", "numpy": "2.4.6"}
+def test_the_cpu_is_called_what_the_system_calls_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_text(tmp_path / "cpuinfo", "processor\t: 0\nmodel name\t: AMD EPYC: 9B14\n")
+    monkeypatch.setattr("minbert.base.environment.CPUS", tmp_path / "cpuinfo")
+    assert cpu() == "AMD EPYC: 9B14"
 
 
 def test_memory_is_told_in_bytes_and_without_that_of_the_parent_process() -> None:
@@ -92,45 +166,28 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_wheel_inside_another_repository_is_of_no_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    git(tmp_path, "init")
-    git(tmp_path, "commit", "--allow-empty", "--message", "other")
-    code = tmp_path / "venv" / "minbert" / "base" / "environment.py"
-    write_text(code, "")
-    monkeypatch.setattr("minbert.base.environment.__file__", str(code))
-    assert commit() == "unknown"
-
-
 @pytest.mark.parametrize(
     ("path", "edited"),
     [
-        ("workflow/grids/mine.yaml", ""),
         ("workflow/grids/new.yaml", ""),
         ("config.yaml", ""),
-        ("src/minbert/base/environment.py", "+"),
         ("src/minbert/model/heads/mlp.py", "+"),
         ("src/minbert/model/heads/new.py", "+"),
-        ("src/minbert/model/heads/__pycache__/mlp.pyc", ""),
     ],
 )
 def test_a_commit_is_of_code_and_not_of_grids_wherever_it_is_run(
     path: str, edited: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not that of the working folder, which may be another project's repository."""
+    """Not that of the working folder; a wheel inside another repository is of no commit."""
     code = tmp_path / "src/minbert/base/environment.py"
-    committed = (code, "src/minbert/model/heads/mlp.py", "workflow/grids/mine.yaml", "config.yaml")
-    for name in committed:
+    for name in (code, "src/minbert/model/heads/mlp.py", "config.yaml"):
         write_text(tmp_path / name, "")
-    write_text(tmp_path / ".gitignore", "__pycache__/\n")
     git(tmp_path, "init")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "--message", "ours")
     write_text(tmp_path / path, "edited")
     monkeypatch.setattr("minbert.base.environment.__file__", str(code))
-    (tmp_path / "elsewhere").mkdir()
-    git(tmp_path / "elsewhere", "init")
-    git(tmp_path / "elsewhere", "commit", "--allow-empty", "--message", "theirs")
-    monkeypatch.chdir(tmp_path / "elsewhere")
     assert commit() == git(tmp_path, "rev-parse", "--short=10", "HEAD") + edited
+    write_text(wheel := tmp_path / "venv/minbert/base/environment.py", "")
+    monkeypatch.setattr("minbert.base.environment.__file__", str(wheel))
+    assert commit() == "unknown"

@@ -90,12 +90,6 @@ def test_a_full_disk_has_one_line_on_the_command_line_and_other_errors_a_traceba
         main(words)
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOTDIR])
-def test_a_file_that_may_not_be_used_is_told_as_that(number: int) -> None:
-    told = explain_os_error(OSError(number, "Reason", "sst-train.csv"))
-    assert told and told.startswith("cannot read or write sst-train.csv: Reason; make it readable")
-
-
 def test_a_folder_in_the_place_of_a_file_is_told_as_that(tmp_path: Path) -> None:
     """By the name that people know, not that of the file which was to get it."""
     (tmp_path / "run.json").mkdir()

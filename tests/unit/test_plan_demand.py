@@ -81,7 +81,7 @@ def test_what_jobs_ask_for(tmp_path: Path, gpu: bool) -> None:
         assert asked.gpus(node) == (gpu and computes)
         device = asked.device_mb(node)
         assert (device > PROCESS / 1e6) == (node.kind in ("train", "backbone"))
-        assert first[0] == WRAPPED + (device + ON_GPU * (gpu and computes) if device else PLAIN)
+        assert first[0] == WRAPPED + (device or PLAIN) + ON_GPU * (gpu and computes)
     assert asked.minutes(training(made, "first"), 1) >= LEAST
 
 

@@ -14,7 +14,6 @@ from planning import planning_folder
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
-from minbert.figures import make
 from minbert.figures.inputs import Inputs, absent_notes
 from minbert.figures.make import inputs_of
 from minbert.plan import figures
@@ -116,23 +115,15 @@ def test_files_of_runs_by_variant_stage_task_and_seed(base: Path, reads: Reads) 
     assert list(labelled(figure(plan(base, text)))) == ["sts-only", "b.c", "a"], "in its own order"
 
 
-def test_files_of_papers(base: Path, reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_papers(base: Path, reads: Reads) -> None:
     reads(papers=("scores", "rows"))
     made, found = read(base)
     scores = made.shown["scores/one"].folder(made.root) / "scores.parquet"
-    assert found.scores == {"one": scores}
+    assert found.scores == {"one": scores} and set(found.rows) == {"sst", "sts"}
     assert found.rows["sst"] == made.sources.rows("sst").folder(made.root) / "rows.parquet"
-    assert set(found.rows) == {"sst", "sts"}
     assert "best" in labelled(figure(made)), "scores know the best of others"
-    stamps: list[str] = []
-    monkeypatch.setattr(make, "draw_kind", lambda *_, stamp, **__: stamps.append(stamp))
-    make.draw(job(made, figure(made)), base / "f")
-    assert stamps[0].endswith(
-        "backbone bert, 2 layers, 128 wide, weights 96b0b389 (builtin)  data builtin  2 seeds"
-    )
-    assert figure(made).spec["facts"] == {}
     half = plan(base, override={"selection_split": "half"})
-    assert figure(half).spec["facts"] == {"selection_split": "half"}, "which rows are scored"
+    assert [figure(of).spec["facts"] for of in (made, half)] == [{}, {"selection_split": "half"}]
 
 
 def test_tasks_narrow_variants_and_files(base: Path, reads: Reads) -> None:
@@ -156,15 +147,6 @@ def test_facts(base: Path, reads: Reads) -> None:
     assert (first["name"], first["start"], second["name"]) == ("s1", None, "s2")
     assert first["spec"]["tasks"]["sts"]["loss"] == "mse"
     assert first["parameters"]["total"] == found["parameters"]["sts-only"]["here"]
-
-
-def test_a_figure_depends_on_what_it_reads_alone(base: Path, reads: Reads) -> None:
-    reads(runs=("histories",))
-    text = "{kind: calibration, title: T, variants: [a]}"
-    before = figure(plan(base, text)).key
-    other = GRID.replace("train: sts}\n  best", "epochs: 3}\n  best")
-    assert figure(plan(base, text, grid=other)).key == before
-    assert figure(plan(base, text, grid=GRID.replace("The first", "Another"))).key != before
 
 
 def test_figures_over_all_papers(base: Path, reads: Reads) -> None:
@@ -196,47 +178,32 @@ def test_figures_over_all_papers(base: Path, reads: Reads) -> None:
         ("curves, title: T, options: {show: tables}", "options: 'show: tables' and the option"),
         (
             "calibration, title: T",
-            "kind 'calibration' shows 1 or more variants that are scored on para, found 0; name",
+            "kind 'calibration' shows 1 to all variants scored on para, found 0; name",
         ),
         ("ranking, title: T, variants: [d]", "no variant 'd' with results, which is what kind"),
         (
             "ladder, title: T, variants: [a]",
-            "kind 'ladder' shows 2 or more variants that are trained, found 1; name others",
-        ),
-        (
-            "architectures, title: T",
-            "kind 'architectures' shows at most 6 variants that are trained, found 7; name others",
+            "kind 'ladder' shows 2 to all variants, found 1; name others",
         ),
     ],
 )
 def test_a_figure_that_cannot_be_is_named_before_anything_runs(
     base: Path, text: str, message: str
 ) -> None:
-    more = "".join(f"  v{n}: {{extends: common, epochs: {n}}}\n" for n in range(1, 5))
     with pytest.raises(UserError, match=rf"paper 'one': figure 'f'[:,] ?{re.escape(message)}"):
-        plan(base, f"{{kind: {text}}}", grid=GRID.replace("  best: ", f"{more}  best: "))
+        plan(base, f"{{kind: {text}}}")
 
 
 @pytest.mark.parametrize(
-    ("name", "over_all", "message"),
+    ("over_all", "message"),
     [
-        ("over", "{kind: curves, title: T}", "figure 'over': kind 'curves' shows variants of"),
-        ("over", "{kind: calibratio, title: T}", r"'calibratio'.*Did you mean 'calibration'"),
-        (
-            "over",
-            "{kind: calibration, title: T, variants: [a]}",
-            "unknown key 'figures.over.variants'",
-        ),
-        ("../../../x", "{kind: ranking, title: T}", r"figures\.yaml: .*'../../../x' is no name"),
+        ("{kind: curves, title: T}", "figure 'over': kind 'curves' shows variants of one paper"),
+        ("{kind: calibratio, title: T}", r"'calibratio'.*Did you mean 'calibration'"),
     ],
 )
-def test_wrong_figures_over_all_are_named(
-    base: Path, reads: Reads, name: str, over_all: str, message: str
-) -> None:
-    reads(papers=("scores",), over_all=True)
-    write_text(base / figures.FIGURES, f"figures: {{'{name}': {over_all}}}")
+def test_wrong_figures_over_all_are_named(base: Path, over_all: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        plan(base, "")
+        plan(base, "", over_all)
 
 
 def test_a_part_of_the_grids_leaves_out_a_figure_that_has_too_little_to_show(base: Path) -> None:

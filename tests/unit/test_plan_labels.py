@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from factories import training
 from planning import REPOSITORY
 from run_files import history
 
@@ -15,7 +16,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
 from minbert.data import labels
 from minbert.data.labels import SCHEMA
-from minbert.evaluate.score import make, score_runs
+from minbert.evaluate.score import make
 from minbert.plan.describe import title
 from minbert.plan.plan import Plan
 from minbert.report.floors import Verdicts
@@ -82,44 +83,27 @@ def test_labels_change_scores_and_what_shows_them_alone(planned: Any, tmp_path: 
         labels.make(Job(tmp_path, {**node.describe(), "extra": node.extra}, None, 1))
 
 
-def test_a_folder_of_labels_is_looked_at_only_for_real_data(planned: Any, tmp_path: Path) -> None:
-    none = str(tmp_path / "none")
-    with pytest.raises(UserError, match=r"labels: .*none: there is no such folder"):
-        planned(labels=none)
-    made = planned(labels=none, data="builtin", backbone="builtin")
-    assert "labels" not in {kind for kind, _ in made.nodes}
-
-
-def finish(plan: Plan) -> dict[str, str]:
-    """Leave predictions of both variants; the second is better on dev, the first on test."""
+def test_rows_that_were_joined_are_scored_and_choose_nothing(planned: Any, tmp_path: Path) -> None:
+    """The second variant is better on dev, the first on test."""
+    plan = planned(labels=str(tmp_path / "public"), seeds=[0])
     keys = {}
-    for (node, seed), variant in zip(plan.runs(), ("first",) * 2 + ("second",) * 2, strict=True):
-        right = {"dev": variant == "second", "test": variant == "first"}
-        rows: list[dict[str, Any]] = []
-        for split, good in right.items():
-            for number in range(4):
-                label = float(number)
-                predicted = label if good else 4.0
-                scores = [float(predicted == c) for c in range(5)]
-                rows.append(
-                    {
-                        **{"id": f"{split}{number}", "task": "sst", "split": split},
-                        **{"prediction": predicted, "scores": scores},
-                        "label": label if split == "dev" else None,
-                    }
-                )
-        rows += [row | {"task": "sts", "scores": [row["prediction"]]} for row in rows]
-        folder = node.folder(plan.root, seed)
+    for variant, right in (("first", "test"), ("second", "dev")):
+        node = training(plan, variant)
+        rows: list[dict[str, Any]] = [
+            {
+                **{"id": f"{split}{n}", "task": task, "split": split},
+                **{"prediction": float(n) if split == right else 4.0, "scores": [0.0] * 5},
+                "label": float(n) if split == "dev" else None,
+            }
+            for split in ("dev", "test")
+            for task in ("sst", "sts")
+            for n in range(4)
+        ]
+        folder = node.folder(plan.root, 0)
         folder.mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(rows), folder / "predictions.parquet")
         history(folder / "history.parquet")
         keys[variant] = node.key
-    return keys
-
-
-def test_rows_that_were_joined_are_scored_and_choose_nothing(planned: Any, tmp_path: Path) -> None:
-    plan = planned(labels=str(tmp_path / "public"))
-    keys = finish(plan)
     node = plan.shown["scores/p"]
     # As when what there is is published after the join has failed.
     make(Job(plan.root, node.describe(), None, 1))
@@ -132,15 +116,16 @@ def test_rows_that_were_joined_are_scored_and_choose_nothing(planned: Any, tmp_p
     make(Job(plan.root, node.describe(), None, 1))
     scored = pq.read_table(node.folder(plan.root) / "scores.parquet").to_pylist()
     found = {
-        (row["variant"], row["split"], row["task"]): (row["value"], row["key"])
+        (row["variant"], row["task"]): (row["value"], row["key"])
         for row in scored
-        if row["metric"] in ("accuracy", "pearson") and row["seed"] == 1
+        if row["metric"] in ("accuracy", "pearson") and row["split"] == "test"
     }
-    assert found["first", "test", "sst"] == (pytest.approx(2 / 3), keys["first"])
-    assert found["second", "test", "sst"] == (0, keys["second"])
-    # Dev chose the second, though the first is better on test.
-    assert found["best", "test", "sst"] == (0, keys["second"])
-    assert ("first", "test", "sts") not in found  # the folder has no labels of STS
+    assert found == {
+        ("first", "sst"): (pytest.approx(2 / 3), keys["first"]),
+        ("second", "sst"): (0, keys["second"]),
+        # Dev chose the second, though the first is better on test.
+        ("best", "sst"): (0, keys["second"]),
+    }, "the folder has no labels of STS"
 
 
 def test_the_report_says_how_many_rows_have_labels(planned: Any, tmp_path: Path) -> None:
@@ -152,27 +137,3 @@ def test_the_report_says_how_many_rows_have_labels(planned: Any, tmp_path: Path)
     warnings = find_warnings(material, Runs(0, 0, 0.0, {}), none, [], [])
     (cases,) = [cases for text, cases in warnings if text.startswith("Labels of test rows")]
     assert cases == ["SST: 8 of 9 test rows"]
-
-
-def test_labels_in_the_predictions_count_before_others(tmp_path: Path) -> None:
-    rows = [
-        {"id": f"{split}{n}", "task": "sst", "split": split, "prediction": 1.0, "label": label}
-        for split, found in (("dev", (1.0, 2.0)), ("test", (1.0, None)))
-        for n, label in enumerate(found)
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "p")
-    history(tmp_path / "h")
-    of = {"predictions": tmp_path / "p", "history": tmp_path / "h", "key": "k"}
-    run = {
-        "paper": "p",
-        "variant": "v",
-        "seed": 0,
-        "key": "k",
-        "tested": True,
-        "tasks": {"sst": of},
-    }
-    given = {"sst": {"test0": 3.0, "test1": 1.0, "dev1": 1.0}}
-    score_runs([run], tmp_path / "s", labels=given)
-    table = pq.read_table(tmp_path / "s").to_pylist()
-    found = {row["split"]: row["value"] for row in table if row["metric"] == "accuracy"}
-    assert found == {"dev": 0.5, "test": 1.0}

@@ -13,7 +13,7 @@ from factories import make_plan, training
 from planning import REPOSITORY, planning_folder
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json, write_text
+from minbert.base.files import write_text
 from minbert.commands.plan import plan_text
 from minbert.plan.describe import write
 from minbert.plan.parameters import parameters
@@ -24,12 +24,7 @@ from minbert.store.node import Need, Node, canonical
 from minbert.store.plans import describe_job, description_path, plan_path
 
 HYBRID = (REPOSITORY / "workflow/grids/hybrid-bert.yaml").read_text(encoding="utf-8")
-HUB = {"backbone": "some/other", "revision": "0" * 40}
 Edit = tuple[str, str]
-UNTIED: Edit = ("  1-bert:", "  other: {extends: linear, trainable: heads, train: sst, "
-                "evaluate_only: [para, sts], optimiser: {lr: 1e-3, weight_decay: 0.0}}\n\n"
-                "  1-bert:")  # fmt: skip
-POOLED: Edit = ("    label: Baseline", "    label: Baseline\n    tasks: {sst: {pooling: max}}")
 
 
 def plan(tmp_path: Path, *edits: Edit, **config: Any) -> Plan:
@@ -94,35 +89,20 @@ def test_what_is_trained_is_in_the_key_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_difference_that_the_configuration_takes_away_is_refused(tmp_path: Path) -> None:
-    same = {"override": {"epochs": 5, "shared_layers": "all"}}
-    with pytest.raises(UserError) as told:
-        plan(tmp_path, **same)
-    assert (
-        "hybrid-bert: '1-bert/main' and 'hybrid-bert-40/main' become the same stage. In their grid "
-        "they differ in 'epochs' (20 and 40); 'shared_layers' (all and 1)" in str(told.value)
+    message = (
+        r"^hybrid-bert: '1-bert/main' and 'hybrid-bert/main' become the same stage. In their "
+        r"grid they differ in shared_layers: all -> 1\. Change"
     )
-    with pytest.raises(UserError, match="'allow_duplicates'") as told:
-        plan(tmp_path, **same, allow_duplicates="epochs")
-    assert "'epochs'" not in str(told.value) and "'shared_layers'" in str(told.value)
-    plan(tmp_path, **same, allow_duplicates=["epochs", "shared_layers"])
-    pooled = {"override": {"tasks": {"*": {"pooling": "mean"}}}}
-    with pytest.raises(UserError, match=r"they differ in 'tasks\.\*\.pooling' \(max and cls\)"):
-        plan(tmp_path, POOLED, UNTIED, **pooled)
-    plan(tmp_path, POOLED, UNTIED, **pooled, allow_duplicates="tasks.*.pooling")
+    with pytest.raises(UserError, match=message):
+        plan(tmp_path, override={"epochs": 5, "shared_layers": "all"})
 
 
 @pytest.mark.parametrize(
     ("override", "said"),
     [
         ({"shared_layers": 3}, "a/main: shared_layers is 3, but the backbone has 2 layers"),
-        (
-            {"shared_layers": 0.1, "shared_end": "top"},
-            "a/main: shared_layers is 0.1, none of 2 layers",
-        ),
-        (
-            {"trainable": "heads", "shared_layers": "all"},
-            "b/main: 'trainable: heads' starts from the backbone",
-        ),
+        ({"shared_layers": 0.1, "shared_end": "top"}, "a/main: shared_layers is 0.1, none of 2"),
+        ({"trainable": "heads", "shared_layers": "all"}, "b/main: 'trainable: heads' starts from"),
     ],
 )
 def test_a_stage_that_cannot_be_is_named(
@@ -130,18 +110,15 @@ def test_a_stage_that_cannot_be_is_named(
 ) -> None:
     started = share(a="all", b=1).replace("b: {", "b: {start: a, ")
     with pytest.raises(UserError, match=f"^hybrid-bert: {re.escape(said)}"):
-        sharing(tmp_path, started, override=override, allow_duplicates="shared_layers")
+        sharing(tmp_path, started, override=override)
 
 
 def test_a_grid_may_share_more_layers_than_the_backbone_has(tmp_path: Path) -> None:
-    """An override fits it; what was the same stays so, and what becomes the same is told."""
+    """An override fits it; what was the same stays so."""
     half = {"override": {"shared_layers": 0.5}}
     assert len(list(sharing(tmp_path, share(a=8, b=8), **half).runs())) == 1
-    with pytest.raises(UserError, match=r"'shared_layers' \(all and 8\)"):
-        sharing(tmp_path, share(a="all", b=8), **half)
-    sharing(tmp_path, share(a="all", b=8), **half, allow_duplicates="shared_layers")
     for backbone in ("google-bert/bert-large-uncased", "some/other"):
-        made = sharing(tmp_path, share(a=18), **{**HUB, "backbone": backbone})
+        made = sharing(tmp_path, share(a=18), backbone=backbone, revision="0" * 40)
         assert parameters(made, made.variants["hybrid-bert", "a"], base_shapes=True) is None
         assert " GB " in next(li for li in plan_text(made).splitlines() if li.startswith("a "))
 
@@ -160,8 +137,7 @@ def test_parameters_are_counted_here_and_at_bert_base(tmp_path: Path) -> None:
 
 def test_a_plan_shows_steps_and_examples(tmp_path: Path) -> None:
     shown = plan_text(plan(tmp_path, scale={"epochs": 0.15, "steps": {"per_epoch": 40}}))
-    (line,) = [line for line in shown.splitlines() if line.startswith("1-bert ")]
-    assert " 801 " in line and " 38,448 " in line
+    assert " 801 38,448 " in " ".join(shown.split())
     assert not (tmp_path / "results").exists(), "making a plan writes nothing"
 
 
@@ -189,29 +165,17 @@ def test_what_is_in_no_key_belongs_to_the_plan_that_says_it(tmp_path: Path) -> N
 def test_what_is_damaged_is_written_again_and_stops_nobody_else(tmp_path: Path) -> None:
     made = plan(tmp_path)
     name, one = write(made), key(made, "1-bert")
-    described = description_path(made.root, "train", one)
+    described, path = description_path(made.root, "train", one), plan_path(made.root, name)
     whole = described.read_text("utf-8")
-    for text in ("", "[]", "{}", whole.replace('"epochs": 10', '"epochs": 11')):
-        described.write_text(text, encoding="utf-8")
+    for text in ("", whole.replace('"epochs": 10', '"epochs": 11')):
+        write_text(described, text)
         write(made)
         assert described.read_text("utf-8") == whole
-    path = plan_path(made.root, name)
-    record = read_json(path) | {"written": 0}
-    path.write_text("", encoding="utf-8")
+    write_text(path, "")
     with pytest.raises(UserError, match=re.escape(str(path))):
         describe_job(made.root, "train", one, name)
-    other = write(plan(tmp_path, device="cuda:2"))
+    write(plan(tmp_path, device="cuda:2"))
     assert describe_job(made.root, "train", one)["extra"]["device"] == "cuda:2"
-    assert write(made) == name != other and read_json(path) | {"written": 0} == record
-
-
-def test_products_are_published_from_keyed_paths(tmp_path: Path) -> None:
-    made = plan(tmp_path)
-    table = made.shown["tables/hybrid-bert"]
-    assert made.products["tables/hybrid-bert.md"] == table.folder(made.root) / "table.md"
-    assert {"figures/hybrid-bert/multitask-loss.png", "report.html"} <= made.products.keys()
-    assert not any("scores" in name for name in made.products)
-    assert made.mark.name == f"{made.stamp}-0.done"
 
 
 def test_a_variant_with_published_test_scores_only_has_a_row_on_dev_too(tmp_path: Path) -> None:
@@ -221,38 +185,14 @@ def test_a_variant_with_published_test_scores_only_has_a_row_on_dev_too(tmp_path
     assert found == [("test", "1"), ("dev", None)]
 
 
-def test_scores_and_table_know_the_single_tasks(tmp_path: Path) -> None:
-    def known(*edits: Edit) -> tuple[str, ...]:
-        scores, table = (
-            plan(tmp_path, *edits).shown[f"{kind}/hybrid-bert"] for kind in ("scores", "tables")
-        )
-        return scores.key, scores.spec["single"], table.spec["single"]
-
-    key, *single = known()
-    assert single == ["single-task", "single-task"]
-    labelled = known(("  single-task:\n", "  single-task:\n    label: one by one\n"))
-    assert labelled == (key, "single-task", "one by one")
-    assert known(("single: single-task\n", ""))[1:] == ("", "")
-
-
-ROW = "hybrid-bert,1,Baseline,baseline,dev,0.312"
-
-
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("0.510", "o.510", r", line 5: .*o\.510"),
-        (ROW, ROW.replace("0.312", "nan"), ", line 2: .*sst' is 'nan'; expected a finite number"),
-        (
-            ROW,
-            ROW.replace("0.312", "31.2"),
-            r", line 2: .*sst' is '31\.2'; expected less",
-        ),
-        (ROW, ROW.replace("dev", "dve"), ", line 2: .*split' is 'dve'; expected 'dev' or 'test'"),
-        (ROW, ROW.replace("Base", "Base,"), ", line 2: unknown key 'None'"),
+        (",0.312", ",31.2", r", line 2: .*sst' is '31\.2'; expected less"),
+        ("Baseline", "Base,line", ", line 2: unknown key 'None'"),
         ("lmrd,,", "lmdr,,", r".*unknown task 'lmdr'.* Did you mean 'lmrd'"),
         ("overall", "total", ", line 2: unknown key 'total'"),
-        ("Baseline", "Caf\xe9", ": byte .* is not UTF-8; save it"),
     ],
 )
 def test_published_figures_are_read_or_refused(
@@ -261,8 +201,6 @@ def test_published_figures_are_read_or_refused(
     path = planning_folder(tmp_path) / PUBLISHED
     (hybrid,) = (r for r in read_published(path) if (r.paper, r.variant) == ("hybrid-bert",) * 2)
     assert hybrid.figures["sst"] == 0.510 and hybrid.figures["other"] is None
-    path.write_bytes(path.read_text(encoding="utf-8").replace(old, new).encode("latin-1"))
+    write_text(path, path.read_text(encoding="utf-8").replace(old, new))
     with pytest.raises(UserError, match=rf"published\.csv{said}"):
         read_published(path)
-    with pytest.raises(UserError, match=f"{path}2: there is no such file"):
-        read_published(Path(f"{path}2"))

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from minbert.base.errors import UserError
+from minbert.model.adapter import add_adapters
+from minbert.model.fusion import add_fusion
+from minbert.model.multitask import MultitaskModel
 from minbert.plan.parameters import count
 from minbert.spec.architecture import BERT_BASE, KNOWN, Architecture, shared_depth
 from minbert.spec.stage import StageSpec
@@ -17,7 +20,6 @@ LOSSES = {"classification": "cross_entropy", "binary": "binary_cross_entropy", "
 BERT, LAYER, POOLER = 109_482_240, 7_087_872, 590_592
 ARCH = Architecture(vocab_size=30, hidden=12, layers=3, heads=2, intermediate=20, positions=16)
 SST: dict[str, dict[str, Any]] = {"sst": {"loss": "cross_entropy"}}
-SIAMESE = {"pairing": "siamese", "features": ["u", "v"]}
 FUSED = (7, 2, 5)
 
 
@@ -27,12 +29,12 @@ def make(tasks: dict[str, dict[str, Any]], **stage: Any) -> StageSpec:
 
 def three(shared: float | str, **values: Any) -> StageSpec:
     """The papers' three tasks, with heads of three layers."""
-    head = {"head": {"depth": 3}}
+    kinds = {"sst": "classification", "para": "binary", "sts": "regression"}
     tasks: dict[str, dict[str, Any]] = {
-        "sst": {"loss": "cross_entropy", **head},
-        "para": {"loss": "binary_cross_entropy", "pairing": "cross", **head},
-        "sts": {"loss": "mse", "pairing": "cross", **head},
+        task: {"loss": LOSSES[kind], "head": {"depth": 3}} for task, kind in kinds.items()
     }
+    for task in ("para", "sts"):
+        tasks[task]["pairing"] = "cross"
     return make(tasks, shared_layers=shared, **values)
 
 
@@ -61,13 +63,6 @@ def test_the_papers_models() -> None:
     assert one == count(three(12), BERT_BASE) == count(three(12, shared_end="top"), BERT_BASE)
 
 
-def test_what_is_not_trained_is_not_counted_as_trainable() -> None:
-    sts = {**SIAMESE, "loss": "mse", "features": ["u", "v", "u*v"], "trained": False}
-    frozen = count(make({**SST, "sts": sts}, trainable="heads"), BERT_BASE)
-    assert frozen["trainable"] == 769 * 5
-    assert frozen["heads"] == 769 * 5 + 3 * 768 + 1
-
-
 def test_a_head_that_is_not_known_here() -> None:
     known, spec = count(make(SST), ARCH), make(SST)
     head = spec.tasks["sst"].head.model_copy(update={"name": "odd"})
@@ -76,33 +71,7 @@ def test_a_head_that_is_not_known_here() -> None:
     assert odd == {"total": None, "trainable": None, "encoder": known["encoder"], "heads": None}
 
 
-def check(spec: StageSpec, arch: Architecture) -> None:
-    """Compare the counts with the numbers of the modules that a stage is trained with."""
-    pytest.importorskip("torch")
-    from minbert.model.adapter import add_adapters
-    from minbert.model.fusion import add_fusion
-    from minbert.model.multitask import MultitaskModel
-
-    model = MultitaskModel(arch, spec)
-    trained = {id(p): p for t in spec.trained_tasks for p in model.own_parameters(t)}
-    trained |= {id(p): p for p in model.encoder.shared_parameters()}
-    if spec.adapter:
-        add_adapters(model.encoder, spec.adapter.width)
-    if spec.fuse:
-        add_fusion(model.encoder, FUSED)
-    if spec.adapter or spec.fuse:
-        trained |= {id(p): p for p in model.encoder.parameters()}
-    trained = {at: p for at, p in trained.items() if p.requires_grad}
-    heads = [*model.heads.parameters(), *model.convolutions.parameters()]
-    assert count(spec, arch, FUSED if spec.fuse else ()) == {
-        "total": sum(p.numel() for p in model.parameters()),
-        "trainable": sum(p.numel() for p in trained.values()),
-        "encoder": sum(p.numel() for p in model.encoder.parameters()),
-        "heads": sum(p.numel() for p in heads),
-    }
-
-
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(15))
 def test_counts_are_those_of_the_modules(seed: int) -> None:
     """Of each way to share or insert, with every head, and with convolutions."""
     draw = random.Random(seed)
@@ -139,4 +108,20 @@ def test_counts_are_those_of_the_modules(seed: int) -> None:
             {"trainable": "fusion", "fuse": ["x", "y", "z"]},
         ]
     )
-    check(make(tasks, **inserted), arch)
+    spec = make(tasks, **inserted)
+    model = MultitaskModel(arch, spec)
+    trained = {id(p): p for t in spec.trained_tasks for p in model.own_parameters(t)}
+    trained |= {id(p): p for p in model.encoder.shared_parameters()}
+    if spec.adapter:
+        add_adapters(model.encoder, spec.adapter.width)
+    if spec.fuse:
+        add_fusion(model.encoder, FUSED)
+    if spec.adapter or spec.fuse:
+        trained |= {id(p): p for p in model.encoder.parameters()}
+    heads = [*model.heads.parameters(), *model.convolutions.parameters()]
+    assert count(spec, arch, FUSED if spec.fuse else ()) == {
+        "total": sum(p.numel() for p in model.parameters()),
+        "trainable": sum(p.numel() for p in trained.values() if p.requires_grad),
+        "encoder": sum(p.numel() for p in model.encoder.parameters()),
+        "heads": sum(p.numel() for p in heads),
+    }

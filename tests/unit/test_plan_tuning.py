@@ -16,7 +16,6 @@ from minbert.evaluate.choose import Tried, choose
 from minbert.evaluate.reading import read_scores
 from minbert.evaluate.seeds import ranked
 from minbert.evaluate.text import read_csv
-from minbert.evaluate.tuning import read_tuning
 from minbert.plan.parameters import parameters
 from minbert.plan.plan import Plan
 from minbert.store.job import Job
@@ -167,21 +166,6 @@ def test_an_edit_makes_only_its_candidate_again(tmp_path: Path) -> None:
     # A candidate is the same training as a row that says the same.
     assert before["a.lr-2e-5/main"] == before["untuned/main"]
     assert "the same stage as a.lr-2e-5/main: trained once" in plan_text(planned(tmp_path))
-
-
-def test_stages_that_settings_share_count_once_in_the_budget(tmp_path: Path) -> None:
-    staged = """\
-  c:
-    extends: t
-    tune: {stages.two.optimiser.lr: [1e-5, 2e-5], optimiser.lr: null}
-    stages: [{name: one, epochs: 1}, {name: two, start: one}]
-claims:
-"""
-    plan = planned(tmp_path, GRID.replace("claims:\n", staged))
-    assert "tuned: the best of 2 settings, 6 runs" in why_text(plan, "c")
-    folder = make(plan, "tables/demo.tuning")
-    found = read_tuning(folder / "tuning.csv")["c"]
-    assert (found.wanted, found.done, found.candidate) == (6, 0, "")
 
 
 def test_what_is_said_of_a_tuned_variant(plan: Plan) -> None:

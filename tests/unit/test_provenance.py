@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 import struct
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 
 from minbert.base.environment import cpu
 from minbert.base.files import read_json
-from minbert.commands.provenance import backbone_digest
 from minbert.data.digests import ids_digest, labels_digest, task_digests
 from minbert.data.parquet import read_file
 from minbert.data.tokenise import SCHEMA
@@ -77,26 +75,6 @@ def test_they_say_nothing_of_how_parquet_holds_them(tmp_path: Path) -> None:
     assert train["dev"] == {name: of_bytes() for name in ("ids", "tokens", "labels")}
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "changed"),
-    [
-        ("id", "d", "ids"),
-        ("label", 2.0, "labels"),
-        ("label", None, "labels"),
-        ("tokens1", [6], "tokens"),
-        ("tokens1", [5, 5], "tokens"),
-        ("tokens2", [], "tokens"),
-    ],
-)
-def test_each_is_of_one_thing(tmp_path: Path, name: str, value: Any, changed: str) -> None:
-    rows = [row | {name: value} if row["split"] == "dev" else row for row in ROWS]
-    before, after = (
-        task_digests(write(tmp_path / f"{n}.parquet", of)) for n, of in enumerate((ROWS, rows))
-    )
-    assert {n for n in before["dev"] if before["dev"][n] != after["dev"][n]} == {changed}
-    assert all(before[split] == after[split] for split in ("train", "test"))
-
-
 def test_labels_that_are_not_public_are_alike_whatever_their_bits() -> None:
     other = np.frombuffer(struct.pack("<I", 0xFFC00001), np.float32)
     assert labels_digest(other) == labels_digest(np.array([np.nan])) == of_bytes(b"\0\0\xc0\x7f")
@@ -119,25 +97,3 @@ def test_a_record_says_what_the_run_was_made_from(trained_plan: Plan, variant: s
         said = record["data"][task][split]
         assert said["ids"] == ids_digest(rows["id"].to_list())
         assert said["labels"] == labels_digest(rows["label"].to_numpy())
-
-
-def test_weights_from_elsewhere_have_no_digest(tmp_path: Path) -> None:
-    (tmp_path / "damaged").write_bytes(b"x")
-    assert backbone_digest(tmp_path / "damaged") is None
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("processor\t: 0\nmodel name\t: AMD EPYC: 9B14\nmodel name\t: other\n", "AMD EPYC: 9B14"),
-        ("processor\t: 0\nCPU part\t: 0xd4f\n", platform.processor()),
-        (None, platform.processor()),
-    ],
-)
-def test_the_cpu_is_called_what_the_system_calls_it(
-    text: str | None, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if text is not None:
-        (tmp_path / "cpuinfo").write_text(text)
-    monkeypatch.setattr("minbert.base.environment.CPUS", tmp_path / "cpuinfo")
-    assert cpu() == named

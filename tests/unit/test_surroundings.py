@@ -21,10 +21,6 @@ REPOSITORY = Path(__file__).parents[2]
 BUILTIN = ("data=builtin", "backbone=builtin", "grids=[hybrid-bert]")
 
 
-def plan_into(results: Path) -> None:
-    main(["plan", "--directory", str(REPOSITORY), "--config", *BUILTIN, f"results={results}"])
-
-
 def test_a_process_may_have_any_name_and_may_just_have_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -44,29 +40,24 @@ def test_a_process_may_have_any_name_and_may_just_have_ended(
     assert process_start_time(os.getpid()) == ""
 
 
-@pytest.mark.parametrize("place", ["results", "results/minilm"])
-def test_a_file_in_the_way_of_the_results_is_named(
-    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "results").write_text("no folder")
-    with pytest.raises(SystemExit) as ended:
-        plan_into(tmp_path / place)
-    assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert f"{tmp_path / place}" in told and "Not a directory" in told and "`results`" in told
-
-
 def test_results_that_cannot_be_written_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "results").write_text("no folder")
+    place, words = tmp_path / "results" / "minilm", ["plan", "--directory", str(REPOSITORY)]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--config", *BUILTIN, f"results={place}"])
+    told = capsys.readouterr().err
+    assert ended.value.code == 2 and f"{place}" in told and "Not a directory" in told
     (tmp_path / "source").mkdir()
     with read_only(tmp_path / "shown", tmp_path / "source") as folder:
-        plan_into(folder / "results")
-        files, words = [REPOSITORY / "config.yaml"], [*BUILTIN, f"results={folder / 'results'}"]
+        made = read_plan(
+            [REPOSITORY / "config.yaml"], [*BUILTIN, f"results={folder / 'results'}"], REPOSITORY
+        )
         with pytest.raises(OSError) as raised:
-            write(read_plan(files, words, REPOSITORY))
-    told = explain_os_error(raised.value)
-    assert told and told.startswith(f"cannot read or write {tmp_path / 'shown'}")
+            write(made)
+    told = str(explain_os_error(raised.value))
+    assert told.startswith(f"cannot read or write {tmp_path / 'shown'}")
     assert "Read-only file system; make it readable and its folder writable, or choose" in told
 
 

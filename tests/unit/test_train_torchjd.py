@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,8 +11,6 @@ from torch import Tensor
 from torchjd import aggregation as theirs
 
 from minbert.base.errors import UserError
-from minbert.plan.pending import check_installed, pending
-from minbert.plan.plan import Plan
 from minbert.spec.parts import PARTS, load_part
 from minbert.train.surgery import Method
 
@@ -66,23 +63,6 @@ def test_steps_are_torchjds(name: str, tasks: int) -> None:
 def test_a_gradient_that_is_not_finite_gives_no_weight() -> None:
     gramian = torch.full((3, 3), torch.inf)
     assert made("mgda")(gramian, generator()).isnan().all(), "the loop says which batch it was"
-
-
-def test_without_torchjd_no_job_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """PCGrad is ours, so it is not needed for that, nor for the tables of finished trainings."""
-    repository = Path(__file__).parents[2]
-    config = {"data": "builtin", "backbone": "builtin", "results": str(tmp_path)}
-    jobs = pending(Plan.load({**config, "grids": "tuned-sum"}, repository))
-    check_installed(jobs)
-    monkeypatch.setattr("minbert.plan.pending.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"^tuned-sum: .*cagrad' needs torchjd, .*\.\[methods\]"):
-        check_installed(jobs)
-    check_installed(
-        pending(Plan.load({**config, "grids": "tuned-sum", "only": "pcgrad"}, repository))
-    )
-    for job in [job for job in jobs if job[0].kind == "train"]:
-        del jobs[job]
-    check_installed(jobs)
 
 
 def test_without_torchjd_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 import platform
 import resource
 import sys
-from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -56,12 +55,6 @@ def cpu() -> str:
     lines = CPUS.read_text().splitlines() if CPUS.exists() else []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(named, platform.processor())
-
-
-def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return {package: installed version}, or `absent` for a package that is not installed."""
-    # Builds of one version count as the same: a machine's devices decide which build it has.
-    return {name: _version(name).partition("+")[0] for name in packages}
 
 
 def peak_memory() -> int:

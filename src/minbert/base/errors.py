@@ -9,15 +9,6 @@ from pathlib import Path
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST}
 
-WRONG_FILE_MAGIC = {
-    b"version https://git-lfs": ("a Git LFS pointer", "fetch the file itself: git lfs pull"),
-    **dict.fromkeys(
-        (b"<!DOCTYPE html", b"<!doctype html", b"<html"),
-        ("an HTML page", "download the file itself, not the page that shows it"),
-    ),
-}
-"""What is there in place of a file that begins so, and the way to the file."""
-
 
 class UserError(Exception):
     """An error that the user can fix: the message says what was found and what to do.

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 LINE_EVERY = 30.0  # seconds between plain lines
@@ -45,21 +45,25 @@ def counted(number: float, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def clock(seconds: float) -> str:
-    """Return a time in one unit, for tables."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+def some(names: Iterable[str]) -> str:
+    """Return the first names, and how many more there are."""
+    listed = list(names)
+    more = f" and {len(listed) - 3} more" if listed[3:] else ""
+    return ", ".join(listed[:3]) + more
 
 
 def duration(seconds: float) -> str:
-    """Return a time in its two largest units, for sentences."""
+    """Return a time in its two largest units."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(whole / 60)} min"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    if whole < 600:
+        return f"{whole // 60} min {whole % 60} s"
+    return (
+        f"{round(whole / 60)} min"
+        if whole < 3600
+        else f"{whole // 3600} h {whole % 3600 // 60} min"
+    )
 
 
 def shown_size(number: float) -> str:

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 from minbert.base.errors import UserError, did_you_mean
-from minbert.plan.difference import some
+from minbert.base.progress import some
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job
-from minbert.store.plans import check_root, describe_job, published_plans, read_plan, shown_of
+from minbert.store.plans import describe_job, published_plans, read_plan, shown_of
 
 FORMATS = ("pdf", "png", "svg")
 SMALLEST, LARGEST = 1.0, 50.0
@@ -37,7 +37,6 @@ def draw(
 
 def _job(root: Path, name: str) -> Job:
     """Return the job of a figure of the whole grids, or else of the part published last."""
-    check_root(root)
     known: dict[str, tuple[str, str]] = {}
     for plan in reversed(published_plans(root)):
         shown = shown_of(read_plan(root, plan))

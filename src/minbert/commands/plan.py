@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.base.locks import is_held
-from minbert.base.progress import clock, counted
+from minbert.base.progress import counted, duration, some
 from minbert.evaluate.tuning import read_tuning
 from minbert.plan.cost import ASSUMED, GPU_RATE, Costs, chains, epoch
 from minbert.plan.demand import stage_memory
 from minbert.plan.describe import title
-from minbert.plan.difference import some
 from minbert.plan.parameters import parameters
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
@@ -141,7 +140,7 @@ class _Outlook:
         """Return how long trainings take one after the other, and whether that is estimated."""
         found = [self.costs.of(node) for node in nodes]
         estimated = not all(cost.measured for cost in found)
-        return clock(sum(cost.seconds for cost in found)) + " est." * estimated
+        return duration(sum(cost.seconds for cost in found)) + " est." * estimated
 
     def _best(self, variant: Variant) -> str:
         if not variant.tried:
@@ -177,23 +176,24 @@ class _Outlook:
             f"({stages - distinct} shared), {counted(seeds, 'seed')}: "
             f"{counted(jobs, 'training job')}, {len(trainings)} to run"
         )
-        hours = sum(map(costs.gpu_hours, trainings))
+        hours = sum(costs.operations(node.spec["stage"]) for node in trainings) / GPU_RATE / 3600
         yield f"GPU-hours to run: {hours:.2g}, at {GPU_RATE:.0e} operations/s (an assumption)."
         yield "Times are those of finished seeds of the same stage."
-        yield f"Estimated (est.): if there is none, {costs.basis}."
-        if costs.assumed:
+        rate, measured = costs.rate
+        source = "as in finished runs" if measured else "an assumption"
+        yield f"Estimated (est.): if there is none, by operations at {rate:.1e}/s ({source})."
+        if plan.config.tasks:
             yield (
-                f"Assumed for {', '.join(costs.assumed)} until their tables are made: "
-                f"{ASSUMED.train:,} training rows of {ASSUMED.tokens:g} tokens."
+                f"Of a task of your own, {ASSUMED.train:,} training rows of {ASSUMED.tokens:g} "
+                "tokens are assumed until its table is made."
             )
         if trainings:
-            longest = max(chains(self.jobs, costs).values(), key=lambda chain: chain.seconds)
-            titles = " > ".join(title(plan, node) for node, _ in longest.trainings)
+            longest = max(chains(self.jobs, costs).values())
             yield (
                 f"On n devices: at least {self._time(trainings)} / n, and never less than the "
-                f"longest chain of trainings, {clock(longest.seconds)} ({titles})."
+                f"longest chain of trainings, {duration(longest)}."
             )
-        yield from warnings(plan, self.earlier)
+        yield from warnings(plan)
         for grid in plan.grids:
             notes = plan.shown[f"tables/{grid.paper}"].spec["footnotes"]
             yield from (f"{grid.paper}: {note}" for note in notes)

@@ -17,10 +17,9 @@ from typing import NamedTuple
 from snakemake.common import NOTHING_TO_BE_DONE_MSG
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from minbert.base.progress import counted, duration
+from minbert.base.progress import counted, duration, some
 from minbert.plan.cost import Costs
 from minbert.plan.describe import title
-from minbert.plan.difference import some
 from minbert.plan.plan import Plan
 from minbert.track.journal import newest_attempts
 

@@ -23,7 +23,7 @@ from snakemake.resources import Resource
 
 from minbert.base.errors import reraise_as
 from minbert.devices.slurm import has_gpus
-from minbert.plan.cost import Chain, chains
+from minbert.plan.cost import chains
 from minbert.plan.demand import Resources, job_threads
 from minbert.plan.outputs import paper_of
 from minbert.plan.pending import Job, Pending, inputs
@@ -113,7 +113,7 @@ class Rules:
         job = self.job(wildcards)
         if job[0].kind == "rows":  # Figures read these.
             return SOON
-        return math.ceil(1000 * self._chains[job].seconds) if job in self._chains else 0
+        return math.ceil(1000 * self._chains.get(job, 0))
 
     @_known
     def mem_mb(self, wildcards: Any, attempt: int) -> int:
@@ -175,5 +175,5 @@ class Rules:
         return job_threads(self.plan, self.jobs, self.cores)
 
     @cached_property
-    def _chains(self) -> dict[Job, Chain]:
+    def _chains(self) -> dict[Job, float]:
         return chains(self.jobs, self.demand.costs) if self._urgent else {}

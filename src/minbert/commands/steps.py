@@ -19,7 +19,6 @@ from pathlib import Path
 from traceback import format_exc
 from typing import Any
 
-from minbert.base.environment import versions
 from minbert.base.errors import UserError
 from minbert.base.lean import imports, without_pandas
 from minbert.base.locks import exclusive_lock, patience, remove_half_written, results_lock
@@ -100,7 +99,7 @@ def load_job(
 
     `memory` is what it needs of a GPU, in bytes; if it is not known, the job gets a GPU alone. The
     tasks of this process are then those of the plan.
-    Raises `UserError` for other code or versions than were planned.
+    Raises `UserError` for other code than was planned.
     """
     described = describe_job(root, kind, key, plan)
     if key_of(described) != key:
@@ -117,12 +116,6 @@ def load_job(
         raise UserError(
             f"the code of {kind} {key} has changed since it was planned "
             f"({', '.join(changed)}): run snakemake again"
-        )
-    wanted = described["spec"].get("dependencies", {})
-    if wanted != (here := versions(wanted)):
-        raise UserError(
-            f"{kind} {key} was planned for {wanted}, and this job runs with {here}: run snakemake "
-            "in the environment of its jobs, or take `dependencies` out of config.yaml"
         )
     return Job(root, described, seed, threads, memory)
 

@@ -10,7 +10,7 @@ from minbert.base.progress import counted
 
 SLOTS = 8  # of a card, equal shares of its memory: at most this many jobs share it
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-QUERY = ("nvidia-smi", "--query-gpu=uuid,memory.total,memory.free,mig.mode.current")
+QUERY = ("nvidia-smi", "--query-gpu=uuid,memory.total,memory.free")
 PATIENCE = 60  # seconds that nvidia-smi has to answer
 NO_CARDS = (6, 9, 12)
 """How nvidia-smi ends where there is no GPU, no driver, or no library of it."""
@@ -20,15 +20,13 @@ NO_CARDS = (6, 9, 12)
 class Card:
     """One GPU. `name` is its word in CUDA_VISIBLE_DEVICES, `identity` is the same in all jobs.
 
-    `memory` and `free` are bytes; 0 if nvidia-smi does not know: a job then gets it whole. `split`
-    says that it was split into parts (MIG), which are cards themselves.
+    `memory` and `free` are bytes; 0 if nvidia-smi does not know: a job then gets it whole.
     """
 
     name: str
     identity: str
     memory: int = 0
     free: int = 0
-    split: bool = False
 
     def needed(self, memory: int | None) -> int:
         """Return the slots that a job of `memory` bytes needs; all of them if it is unknown."""
@@ -44,23 +42,18 @@ class Card:
 def visible_cards() -> list[Card]:
     """Return the GPUs that CUDA would show this process, in CUDA's order.
 
-    `CUDA_VISIBLE_DEVICES` limits them. Raises `UserError` if nvidia-smi fails, or a GPU is split
-    (MIG): jobs would all use its first part.
+    `CUDA_VISIBLE_DEVICES` limits them, and may name parts of a GPU (MIG). Raises `UserError` if
+    nvidia-smi fails.
     """
-    found = present = _nvidia_smi()
-    if (limit := os.environ.get(VISIBLE)) is not None:
-        found = []
-        for word in filter(None, map(str.strip, limit.split(","))):
-            part = [Card(word, word)] if word.startswith("MIG-") else []
-            named = [c for n, c in enumerate(present) if word in (str(n), c.identity[: len(word)])]
-            if not (named := named or part):
-                break  # CUDA ignores an entry that names no GPU, and all that follow it.
-            found.append(replace(named[0], name=word))
-    if split := [card.name for card in found if card.split]:
-        raise UserError(
-            f"GPU {split[0]} is split into parts (MIG): name one or several of them in {VISIBLE} "
-            "(`nvidia-smi -L` lists them), or set `device: cpu`"
-        )
+    present, found = _nvidia_smi(), []
+    if (limit := os.environ.get(VISIBLE)) is None:
+        return present
+    for word in filter(None, map(str.strip, limit.split(","))):
+        named = [Card(word, word)] if word.startswith("MIG-") else []
+        named += [c for n, c in enumerate(present) if word == str(n) or c.identity.startswith(word)]
+        if not named:
+            break  # CUDA ignores an entry that names no GPU, and all that follow it.
+        found.append(replace(named[0], name=word))
     return found
 
 
@@ -92,21 +85,21 @@ def in_words(wish: str) -> str:
 
 def _nvidia_smi() -> list[Card]:
     """Return all cards of this machine; [] if it has none, or no nvidia-smi."""
-    cards = []
     try:
         query = (*QUERY, "--format=csv,noheader,nounits")
-        for line in answer_of(*query, timeout=PATIENCE, final=NO_CARDS):
-            uuid, memory, free, mig = (word.strip() for word in line.split(","))
-            sizes = [int(size) << 20 if size.isdecimal() else 0 for size in (memory, free)]
-            cards.append(Card(uuid, uuid, sizes[0], sizes[1], mig == "Enabled"))
+        lines = answer_of(*query, timeout=PATIENCE, final=NO_CARDS)
+        rows = [[word.strip() for word in line.split(",")] for line in lines]
+        return [Card(uuid, uuid, _bytes(memory), _bytes(free)) for uuid, memory, free in rows]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         if getattr(error, "returncode", None) in NO_CARDS:
             return []
-        said = str(getattr(error, "output", None) or error).strip()  # It prints errors, too.
         raise UserError(
-            f"nvidia-smi failed ({said}), so the free GPUs are unknown. Run `nvidia-smi` to see "
+            f"nvidia-smi failed ({error}), so the free GPUs are unknown. Run `nvidia-smi` to see "
             "why, or set `device: cpu`"
         ) from None
-    return cards
+
+
+def _bytes(mebibytes: str) -> int:
+    return int(mebibytes) << 20 if mebibytes.isdecimal() else 0

@@ -4,9 +4,10 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 
-from minbert.base.locks import FOREVER, is_held, take
+from minbert.base.locks import take
 from minbert.base.process import variable
 from minbert.devices.cards import SLOTS, VISIBLE, Card, chosen_cards
 
@@ -57,33 +58,30 @@ def lease(look: Callable[[], list[Card]], memory: int | None, say: Say) -> Itera
     """
     folder = locks_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    path, told, found = folder / "master", False, None
+    path, told, card = folder / "master", False, None
     with ExitStack() as slots:
         with path.open("a") as master:
-            while not take(master, path) or not (found := _with_room(folder, look(), memory)):
+            while not take(master, path) or not (card := _with_room(folder, look(), memory, slots)):
                 if not told:
                     size = "a whole GPU" if memory is None else f"{memory / 1e9:.1f} GB of a GPU"
                     say(f"waits for {size} (locks: {folder})")
                     told = True
                 time.sleep(PAUSE)
-            card, free = found
-            for path in free:
-                # Another job may be looking whether it is free.
-                take(slots.enter_context(path.open("a")), path, FOREVER)
         yield card
 
 
 def _with_room(
-    folder: Path, cards: list[Card], memory: int | None
-) -> tuple[Card, list[Path]] | None:
-    """Return the card with the most free slots, and the slots to lock; None if none has room."""
-    fitting = []
-    for card in cards:
-        slots = (folder / f"{card.identity}.{n}" for n in range(SLOTS))
-        free = [path for path in slots if not is_held(path)]
-        if len(free) >= card.needed(memory) and card.has_room(memory):
-            fitting.append((card, free))
-    if not fitting:
-        return None
-    card, free = max(fitting, key=lambda found: len(found[1]))
-    return card, free[: card.needed(memory)]
+    folder: Path, cards: list[Card], memory: int | None, slots: ExitStack
+) -> Card | None:
+    """Lock what a job needs of the card with the most free slots; None if none has room."""
+    opened = {c: [(folder / f"{c.identity}.{n}").open("a") for n in range(SLOTS)] for c in cards}
+    free = {card: [file for file in opened[card] if take(file, folder)] for card in cards}
+    fit = [c for c in cards if len(free[c]) >= c.needed(memory) and c.has_room(memory)]
+    found = max(fit, key=lambda card: len(free[card]), default=None)
+    kept = free[found][: found.needed(memory)] if found else []
+    for file in chain.from_iterable(opened.values()):
+        if file in kept:
+            slots.enter_context(file)
+        else:
+            file.close()
+    return found

@@ -29,6 +29,8 @@ from minbert.store.plans import read_description
 
 SPEC = ["stage", "name", "A", "B"]
 SCORES = ["task", "metric", "A", "B", "difference", "low", "high", "seeds_A", "seeds_B"]
+VALUES = 30
+"""Characters of the two values of a setting in the text."""
 EXAMPLES = ["task", "change", "id", "label", "A", "B", *TEXTS]
 WORSE, BETTER = "right to wrong", "wrong to right"
 SHOWN, LONGEST = 3, 100
@@ -57,7 +59,11 @@ class Comparison:
 
     def __str__(self) -> str:
         sides = "\n".join(f"{side}  {about}" for side, about in zip("AB", self.about, strict=True))
-        spec = [f"{stage}  {plans.change(*change)}" for stage, *change in self.spec.to_numpy()]
+        spec = [
+            f"{stage}  {said}"
+            for stage, name, *pair in self.spec.to_numpy()
+            for said in plans.shown({name: (pair[0], pair[1])}, VALUES)
+        ]
         table = self.scores.to_string(index=False, float_format="{:.3f}".format, na_rep="-")
         how = (
             "B - A on dev, with its 95 % interval over examples and seeds; none of other examples."
@@ -169,16 +175,10 @@ def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, .
             continue
         old = read_description(one.root, "train", one.stages[stage])
         new = read_description(other.root, "train", other.stages[their])
-        found = plans.difference(old, new)
-        settings = found.spec | dict(plans.changes(old["spec"]["stage"], new["spec"]["stage"]))
-        for of, pair in settings.items():
-            if not of.startswith("derived."):
-                yield name, of, *pair
-        # A module or an input that only one of them has follows from a setting.
-        for what, differing in (("code of", found.code), ("input", found.needs)):
-            yield from (
-                (name, f"{what} {of}", *pair) for of, pair in differing.items() if all(pair)
-            )
+        for of, pair in plans.changes(plans.facts(old), plans.facts(new)).items():
+            # A module or an input that only one of them has follows from a setting.
+            if of.startswith("stage.") or (" " in of and all(pair)):
+                yield name, of.removeprefix("stage."), *pair
 
 
 def _score(sides: Sequence[Sample], least: float | None) -> dict[str, Any]:

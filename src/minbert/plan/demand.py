@@ -48,9 +48,8 @@ class Resources:
 
     def mem_mb(self, node: Node, attempt: int) -> int:
         """Return the MB of main memory that a job asks for; twice as many at each attempt."""
-        step = self.device_mb(node)
-        asked = step + (ON_GPU if self.gpu and KINDS[node.kind].computes else 0) if step else PLAIN
-        return (WRAPPED + asked) * 2 ** (attempt - 1)
+        step = self.device_mb(node) or PLAIN
+        return (WRAPPED + step + ON_GPU * self.gpus(node)) * 2 ** (attempt - 1)
 
     def minutes(self, node: Node, attempt: int) -> int:
         """Return the minutes that it asks for; twice as many at each attempt.
@@ -64,20 +63,16 @@ class Resources:
 
     def gpus(self, node: Node) -> int:
         """Return the GPUs that a job asks for: one if it computes, else none."""
-        return int(bool(self.gpu) and "device" in node.extra)
+        return int(bool(self.gpu) and KINDS[node.kind].computes)
 
     def _device_mb(self, node: Node) -> int:
         """Return the MB that a job needs where it computes; 0 if it computes nothing."""
-        arch = self.costs.arch
-        encoder = NUMBER * arch.parameters().total
-        held = 0
+        arch, held = self.costs.arch, 0
         if node.kind == "train":
             held = stage_memory(self.plan, node, self.costs)
-        elif node.kind == "features":
+        elif node.kind in ("features", "backbone"):
             layer = arch.model_copy(update={"layers": 1}).activation_bytes(1)
-            held = PROCESS + encoder + int(TOKENS_AT_ONCE * layer)
-        elif node.kind == "backbone":
-            held = PROCESS + 2 * encoder
+            held = PROCESS + 2 * NUMBER * arch.parameters().total + int(TOKENS_AT_ONCE * layer)
         return math.ceil(held / 1e6)
 
 
@@ -93,8 +88,7 @@ def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: S
 
     Besides the model's state there are activations of one batch at a time. Surgery and weightings
     keep each task's gradients, SMART a second pass. With a frozen encoder there are features
-    instead of an encoder. A head that cannot be counted counts as none. Without counts, since more
-    layers are shared than there are, nothing is.
+    instead of an encoder. What cannot be counted counts as none.
     """
     heads = (counted and counted["heads"]) or 0
     # Two sequences an example, if its sentences are encoded separately.
@@ -102,18 +96,14 @@ def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: S
     if spec.trainable == "heads":
         held = sum(sum(sizes[task][:3]) * number for task, number in sequences.items())
         return PROCESS + training_bytes(heads, heads) + held * arch.hidden * NUMBER
-    encoder = counted["encoder"] if counted else arch.parameters().total * len(spec.tasks)
-    trained = (counted and counted["trainable"]) or encoder
+    encoder = counted["encoder"] if counted else arch.parameters().total
     gradients = 1 + len(spec.trained_tasks) if spec.surgery or spec.weighting else 1
-    longest = min(spec.max_length, arch.positions)
-    activations = max(
-        int(
-            spec.tasks[task].batch_size
-            * sequences[task]
-            * arch.activation_bytes(min(LARGER * sizes[task].tokens / sequences[task], longest))
-        )
-        for task in spec.trained_tasks
-    )
+    activations = 0
+    for task in spec.trained_tasks:
+        tokens = LARGER * sizes[task].tokens / sequences[task]
+        row = arch.activation_bytes(min(tokens, spec.max_length, arch.positions))
+        activations = max(activations, int(spec.tasks[task].batch_size * sequences[task] * row))
+    trained = (counted and counted["trainable"]) or encoder
     state = training_bytes(encoder + heads, trained, gradients)
     return PROCESS + state + activations * (2 if spec.smart else 1)
 

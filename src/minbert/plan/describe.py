@@ -1,6 +1,7 @@
 """What is said of a plan: the descriptions that jobs read, and names for people."""
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from minbert.plan.experiment import Experiment
@@ -21,16 +22,15 @@ def write(plan: Plan) -> str:
 
 def record_of(plan: Plan) -> dict[str, Any]:
     """Return the record of a plan (`store.plans`): what it publishes, what its jobs are told."""
-    jobs = {f"{kind}-{key}": _told(plan, node) for (kind, key), node in plan.nodes.items()}
-    files = {f"{kind}-{key}": files_digest(node.code) for (kind, key), node in plan.nodes.items()}
+    nodes = {f"{kind}-{key}": node for (kind, key), node in plan.nodes.items()}
     record = {
         **plan.publication,
         "tracking": plan.config.tracking.enabled,
         "stamp": plan.stamp,
         "options": plan.options,
         "configured": plan.configured,
-        "jobs": jobs,
-        "files": files,
+        "jobs": {name: _told(plan, node) for name, node in nodes.items()},
+        "files": {name: files_digest(node.code) for name, node in nodes.items()},
         "tasks": [Task.of(*entry).model_dump() for entry in plan.config.tasks.items()],
     }
     return dict(json.loads(canonical(record)))
@@ -38,12 +38,9 @@ def record_of(plan: Plan) -> dict[str, Any]:
 
 def _told(plan: Plan, node: Node) -> dict[str, Any]:
     """Return what a job is told besides its description, which others of its key may share."""
-    fetched = {name: need for name, need in node.needs.items() if need.node.kind == "fetch"}
-    return {
-        **about(plan, node),
-        "extra": node.extra,
-        "needs": {name: need.describe() for name, need in fetched.items()},
-    }
+    needs = {name: need.describe() for name, need in node.needs.items()}
+    fetched = {name: need for name, need in needs.items() if need["kind"] == "fetch"}
+    return {**about(plan, node), "extra": node.extra, "needs": fetched}
 
 
 def about(experiment: Experiment, node: Node) -> dict[str, Any]:
@@ -51,12 +48,10 @@ def about(experiment: Experiment, node: Node) -> dict[str, Any]:
 
     That comes with the tasks of the paper's overall score.
     """
-    owner = experiment.owners.get(node.key)
-    names = owner and {"paper": owner.paper, "variant": owner.variant, "stage": owner.stage}
-    told: dict[str, Any] = {"title": title(experiment, node), "owner": names}
-    if owner:
+    told: dict[str, Any] = {"title": title(experiment, node), "owner": None}
+    if owner := experiment.owners.get(node.key):
         (grid,) = (grid for grid in experiment.grids if grid.paper == owner.paper)
-        told["overall_tasks"] = grid.overall_tasks
+        told |= {"owner": asdict(owner), "overall_tasks": grid.overall_tasks}
     return told
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,9 +9,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from minbert.base.environment import versions
 from minbert.base.errors import UserError
-from minbert.plan.difference import changes
+from minbert.plan.difference import changes, shown
 from minbert.plan.sources import Sources
 from minbert.spec.architecture import (
     WEIGHTS,
@@ -82,6 +80,12 @@ class Experiment:
             **shown_tasks(tasks),
         }
 
+    def selection_split(self, *grids: Grid) -> str:
+        """Return that of the stages of `grids` (default: all); `both` if they differ."""
+        variants = (variant for grid in grids or self.grids for variant in grid.variants.values())
+        said = {stage.spec.selection_split for variant in variants for stage in variant.stages}
+        return said.pop() if len(said) == 1 else "both"
+
     @cached_property
     def train(self) -> Callable[[StageRef], Node]:
         """Returns the training job of a stage, which is made once."""
@@ -103,37 +107,17 @@ class Experiment:
         return found
 
     def check_distinct(self) -> None:
-        """Refuse a configuration that takes away what makes two stages of a grid different.
-
-        The `UserError` names the stages and the settings. Settings that `allow_duplicates` names
-        are left out.
-        """
-        allowed = [re.escape(p).replace(r"\*", r"[^.]+") for p in self.config.allow_duplicates]
-        found = []
+        """Refuse a configuration that takes away what makes two stages of a grid different."""
         first: dict[tuple[str, str], Stage] = {}
         for stage in self.stages.values():
             other = first.setdefault((stage.ref.paper, self.train(stage.ref).key), stage)
-            if other is stage:
-                continue
             one, two = (self.resolved(each, each.plain) for each in (other, stage))
-            # Several tasks often have the same.
-            lost = {
-                re.sub(r"^tasks\.\w+\.", "tasks.*.", name): f"{a} and {b}"
-                for name, (a, b) in changes(one, two)
-                if not any(re.match(rf"{pattern}(\.|$)", name) for pattern in allowed)
-            }
-            if lost:
-                told = "; ".join(f"'{name}' ({values})" for name, values in lost.items())
-                found.append(
+            if lost := "; ".join(shown(changes(one, two))):
+                raise UserError(
                     f"{stage.ref.paper}: '{other.ref}' and '{stage.ref}' become the same stage. "
-                    f"In their grid they differ in {told}"
+                    f"In their grid they differ in {lost}. Change what makes them equal, 'scale', "
+                    "'defaults' or 'override' of the configuration, or leave one out by 'only'"
                 )
-        if found:
-            raise UserError(
-                "\n".join(found) + "\nChange what makes them equal, 'scale', 'defaults' or "
-                "'override' of the configuration, or name the settings in its 'allow_duplicates' "
-                "if that is meant."
-            )
 
     def _training(self, stage: Stage) -> Node:
         spec, sources = stage.spec, self.sources
@@ -160,13 +144,11 @@ class Experiment:
             needs["start"] = Need(self.train(stage.start), WEIGHTS)
         for number, ref in enumerate(stage.fused):
             needs[f"adapter.{number}"] = Need(self.train(ref), WEIGHTS)
-        asked: dict[str, Any] = {
+        asked = {
             "stage": self.resolved(stage, spec),
             "tasks": {task: task_facts(task) for task in spec.tasks},
             "derived": spec.derived(),
         }
-        if self.config.dependencies:
-            asked["dependencies"] = versions(self.config.dependencies)
         compute = self.config.model_dump(include={"device", "precision", "checkpoint_seconds"})
         parts = (*spec.parts().values(), *architecture_parts(sources.architecture))
         return Node("train", asked, "minbert.train.run", parts, needs, compute)
@@ -186,9 +168,3 @@ class Experiment:
                 if depth == layers:
                     resolved["shared_end"] = "bottom"
         return resolved
-
-
-def selection_split(stages: Iterable[Stage]) -> str:
-    """Return the stages' `selection_split`, `both` if they differ (`evaluate.marks`)."""
-    said = {stage.spec.selection_split for stage in stages}
-    return said.pop() if len(said) == 1 else "both"

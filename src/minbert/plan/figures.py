@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError, did_you_mean
-from minbert.plan.experiment import Experiment, selection_split
+from minbert.plan.experiment import Experiment
 from minbert.plan.parameters import counts, parameters
 from minbert.spec.figures import FIGURE_KINDS, Options, Reads
 from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile
@@ -37,28 +37,22 @@ def paper_figures(exp: Experiment, grid: Grid, scores: Node) -> dict[str, Node]:
         if exp.config.only and count < reads.least:
             continue
         if not reads.least <= count <= (reads.most or count):
-            bounds = f"{reads.least} or more" if count < reads.least else f"at most {reads.most}"
-            able = f"scored on {' or '.join(reads.tasks)}" if reads.tasks else "trained"
             raise UserError(
-                f"{where}: kind '{spec.kind}' shows {bounds} variants that are {able}, found "
-                f"{count}; name others under 'variants', or take the figure out"
+                f"{where}: kind '{spec.kind}' shows {reads.least} to {reads.most or 'all'} variants"
+                f"{_scored_on(reads)}, found {count}; name others under 'variants', or take the "
+                "figure out"
             )
-        needs = _run_needs(exp, variants, reads) | _score_needs({grid.paper: scores}, reads)
-        if "rows" in reads.papers:
-            # A tuned variant is scored on the tasks of its candidates.
-            scored = [grid.variants[name] for v in variants for name in (v.name, *v.best_of)]
-            for task in dict.fromkeys(task for v in scored for task in _read(v, reads)):
-                needs[f"rows/{task}"] = Need(exp.sources.rows(task), "rows.parquet")
-        labels = {v.name: v.label for v in variants}
         for named in options.named():
-            if named not in labels:
+            if named not in (names := [v.name for v in variants]):
                 raise UserError(
                     f"{where}: its options name '{named}', which is not among its variants."
-                    f"{did_you_mean(named, labels)}"
+                    f"{did_you_mean(named, names)}"
                 )
         given = options.model_dump(mode="json") | ({"task": reads.tasks[0]} if reads.of else {})
-        facts = _facts(exp, [grid], variants, reads)
-        node = _node(exp, grid.paper, name, spec, needs, facts, given, labels)
+        # A list, as a description sorts the keys of a mapping.
+        drawn = {"options": given, "variants": [(v.name, v.label) for v in variants]}
+        needs = _run_needs(exp, grid, variants, reads) | _score_needs({grid.paper: scores}, reads)
+        node = _node(exp, [grid], name, spec, needs, _facts(exp, [grid], variants, reads), drawn)
         found[f"figures/{grid.paper}/{name}"] = node
     return found
 
@@ -69,13 +63,12 @@ def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
     `scores` are by paper. A part of the grids has no such figures, and papers without published
     rows none that shows such rows.
     """
-    path = exp.base / FIGURES
-    if exp.config.only or not path.exists():
-        return {}
-    found = {}
-    for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
-        where = f"{path}: figure '{name}'"
-        options = _options(spec, where)
+    path, found = exp.base / FIGURES, {}
+    drawings = FiguresFile()
+    if path.exists() and not exp.config.only:
+        drawings = validated(FiguresFile, load_yaml(path), str(path))
+    for name, spec in drawings.figures.items():
+        options = _options(spec, where := f"{path}: figure '{name}'")
         if not options.reads.over_all:
             raise UserError(
                 f"{where}: kind '{spec.kind}' shows variants of one paper; put it into that "
@@ -83,33 +76,29 @@ def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
             )
         facts = _facts(exp, exp.grids, [], options.reads)
         if not options.of_published or facts.get("published"):
-            needs, given = _score_needs(scores, options.reads), options.model_dump(mode="json")
-            found[f"figures/{ALL}/{name}"] = _node(exp, ALL, name, spec, needs, facts, given)
+            drawn = {"options": options.model_dump(mode="json")}
+            needs = _score_needs(scores, options.reads)
+            found[f"figures/{ALL}/{name}"] = _node(exp, exp.grids, name, spec, needs, facts, drawn)
     return found
 
 
 def _node(
     exp: Experiment,
-    paper: str,
+    grids: Sequence[Grid],
     name: str,
     spec: Drawing,
     needs: Mapping[str, Need],
     facts: Mapping[str, Any],
-    options: Mapping[str, Any],
-    labels: Mapping[str, str] | None = None,
+    drawn: Mapping[str, Any],
 ) -> Node:
-    tasks = [task for grid in exp.grids if paper in (grid.paper, ALL) for task in grid.tasks]
-    drawn: dict[str, Any] = {"title": spec.title, "caption": spec.caption, "options": options}
-    if labels is not None:  # a list, as a description sorts the keys of a mapping
-        drawn["variants"] = list(labels.items())
     shown = {
-        **exp.made_from(tasks),
+        **exp.made_from(task for grid in grids for task in grid.tasks),
         "kind": spec.kind,
-        "paper": paper,
+        "paper": grids[0].paper if "variants" in drawn else ALL,
         "name": name,
         "seeds": len(exp.config.seeds),
         "facts": facts,
-        "draw": drawn,
+        "draw": {"title": spec.title, "caption": spec.caption, **drawn},
     }
     parts = [part_module("figure", spec.kind)]
     if shapes := facts.get("architecture"):
@@ -123,20 +112,15 @@ def _options(spec: Drawing, where: str) -> Options:
 
 def _of_task(grid: Grid, reads: Reads, spec: Figure, where: str) -> Reads:
     """Return what a figure of one task reads, of the task that it shows (`Reads.of`)."""
-    if not reads.of:
-        return reads
     fit = [task for task in grid.tasks if TASKS[task].kind == reads.of]
-    asked = spec.options.get("task")
-    if asked is None and (reads.tasks[0] in fit or not fit):
+    first = next((task for task in (*reads.tasks, *fit) if task in fit), None)
+    asked = (reads.of and spec.options.get("task")) or first
+    if asked is None:
         return reads
-    if asked is None and len(fit) == 1:
-        return replace(reads, tasks=(fit[0],))
     if asked not in fit:
-        found = "no task" if asked is None else f"task {str(asked)!r}"
         raise UserError(
-            f"{where}: kind '{spec.kind}' shows one task of kind {reads.of}; found {found}, "
-            f"expected 'options: {{task: ...}}' with one of {', '.join(fit) or 'none'}."
-            f"{did_you_mean(str(asked), fit)}"
+            f"{where}: kind '{spec.kind}' shows one task of kind {reads.of}; found task '{asked}', "
+            f"expected one of {', '.join(fit) or 'none'}.{did_you_mean(asked, fit)}"
         )
     return replace(reads, tasks=(asked,))
 
@@ -147,14 +131,17 @@ def _variants(grid: Grid, spec: Figure, reads: Reads, where: str) -> list[Varian
     rows = {name: v for name, v in able.items() if not v.tuned_for}
     # A setting that a tuned variant tries has runs, and no scores.
     able = rows if "scores" in reads.papers else able
-    for named in spec.variants:
-        if named not in able:
-            shows = f"scored on {' or '.join(reads.tasks)}" if reads.tasks else "with results"
+    for name in spec.variants:
+        if name not in able:
             raise UserError(
-                f"{where}: no variant '{named}' {shows}, which is what kind '{spec.kind}' shows."
-                f"{did_you_mean(named, able)}"
+                f"{where}: no variant '{name}'{_scored_on(reads) or ' with results'}, which is "
+                f"what kind '{spec.kind}' shows.{did_you_mean(name, able)}"
             )
-    return [able[named] for named in spec.variants] or [*rows.values()]
+    return [able[name] for name in spec.variants] or [*rows.values()]
+
+
+def _scored_on(reads: Reads) -> str:
+    return f" scored on {' or '.join(reads.tasks)}" if reads.tasks else ""
 
 
 def _read(variant: Variant, reads: Reads) -> dict[str, Stage]:
@@ -162,8 +149,10 @@ def _read(variant: Variant, reads: Reads) -> dict[str, Stage]:
     return {t: stage for t, stage in variant.scored.items() if t in reads.tasks or not reads.tasks}
 
 
-def _run_needs(exp: Experiment, variants: Iterable[Variant], reads: Reads) -> dict[str, Need]:
-    """Return the files of runs, by names of words none of which has a slash."""
+def _run_needs(
+    exp: Experiment, grid: Grid, variants: Iterable[Variant], reads: Reads
+) -> dict[str, Need]:
+    """Return the files of runs and data, by names of words none of which has a slash."""
     needs = {}
     for variant in variants if reads.runs else ():  # else some have no stages
         below = {
@@ -176,6 +165,10 @@ def _run_needs(exp: Experiment, variants: Iterable[Variant], reads: Reads) -> di
                 for seed in exp.config.seeds:
                     need = Need(exp.train(stage.ref), file, seed)
                     needs[f"{kind}/{variant.name}/{word}/{seed}"] = need
+    # A tuned variant is scored on the tasks of its candidates.
+    for name in (name for v in variants for name in (v.name, *v.best_of) if "rows" in reads.papers):
+        for task in _read(grid.variants[name], reads):
+            needs[f"rows/{task}"] = Need(exp.sources.rows(task), "rows.parquet")
     return needs
 
 
@@ -206,9 +199,7 @@ def _facts(
         other = {g.paper: g.overall_tasks for g in grids if g.overall_tasks != OVERALL_TASKS}
         found |= {"overall_tasks": other} if other else {}
     if "rows" in reads.papers:
-        chosen = selection_split(
-            stage for g in grids for v in g.variants.values() for stage in v.stages
-        )
+        chosen = exp.selection_split(*grids)
         found |= {"selection_split": chosen} if chosen != "dev" else {}
     return found
 

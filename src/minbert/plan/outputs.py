@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.data.identity import sha256
-from minbert.plan.experiment import Experiment, selection_split
+from minbert.plan.experiment import Experiment
 from minbert.plan.figures import all_figures, paper_figures
 from minbert.plan.parameters import parameters
 from minbert.spec.architecture import shared_depth
@@ -154,9 +154,7 @@ def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
         "rows": rows,
         "footnotes": list(_footnotes(exp, grid)),
         "single": grid.variants[grid.single].label if grid.single else "",
-        "selection_split": selection_split(
-            stage for v in grid.variants.values() for stage in v.stages
-        ),
+        "selection_split": exp.selection_split(grid),
     }
 
 
@@ -236,7 +234,7 @@ def _claims(exp: Experiment, scores: Mapping[str, Node]) -> Node | None:
         "claims": [line for grid in grids for line in _lines(exp, grid)],
         "titles": {grid.paper: grid.title for grid in grids},
         "seeds": len(exp.config.seeds),
-        "selection_split": selection_split(exp.stages.values()),
+        "selection_split": exp.selection_split(),
         "overall_tasks": {grid.paper: grid.overall_tasks for grid in grids},
         **exp.made_from(task for grid in exp.grids for task in grid.tasks),
     }
@@ -321,7 +319,7 @@ def _report(exp: Experiment, shown: Mapping[str, Node]) -> Node:
         "seeds": list(exp.config.seeds),
         "config": exp.config.model_dump(mode="json", exclude_defaults=True, exclude=UNSHOWN),
         "stages": [_stage(exp, ref) for ref in exp.stages],
-        "selection_split": selection_split(exp.stages.values()),
+        "selection_split": exp.selection_split(),
         "templates": {name: sha256(PAGE / name) for name in TEMPLATES},  # in no syntax tree
     }
     return Node("report", spec, "minbert.report.make", needs=needs)

@@ -6,16 +6,11 @@ Encoders are counted with the pooler, without the pretraining heads; `bert-base-
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypedDict
+from typing import TypedDict
 
 from minbert.base.errors import UserError
 from minbert.plan.experiment import Experiment
-from minbert.spec.architecture import (
-    BERT_BASE,
-    Architecture,
-    linear,
-    shared_parts,
-)
+from minbert.spec.architecture import BERT_BASE, Architecture, linear, shared_parts
 from minbert.spec.resolve import Stage, Variant
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS, TaskSpec
@@ -62,53 +57,40 @@ def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ())
     }
 
 
-class Inserted(NamedTuple):
-    """Parameters that are inserted into the layers, and how many of them are trained."""
-
-    total: int
-    trained: int
-
-
 def inserted_parameters(
     spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ()
-) -> Inserted:
-    """Count the adapters, LoRA's changes or the fusion of two sublayers in each layer.
+) -> tuple[int, int]:
+    """Count what is inserted into two sublayers of each layer, and how much of it is trained.
 
-    A fusion's adapters, of `fused_widths`, are not trained.
+    That is adapters, LoRA's changes, or a fusion, whose adapters (`fused_widths`) are not trained.
     """
     hidden, places = arch.hidden, 2 * arch.layers
+    trained = kept = 0
     if spec.adapter:
-        adapters = places * _adapter(hidden, spec.adapter.width)
-        return Inserted(adapters, adapters)
-    if spec.lora:
-        changes = places * 2 * hidden * spec.lora.rank
-        return Inserted(changes, changes)
-    if spec.fuse:
-        fusion = places * (linear(hidden, hidden) + 2 * hidden * hidden)
-        adapters = places * sum(_adapter(hidden, width) for width in fused_widths)
-        return Inserted(fusion + adapters, fusion)
-    return Inserted(0, 0)
+        trained = _adapter(hidden, spec.adapter.width)
+    elif spec.lora:
+        trained = 2 * hidden * spec.lora.rank
+    elif spec.fuse:
+        trained = linear(hidden, hidden) + 2 * hidden * hidden
+        kept = sum(_adapter(hidden, width) for width in fused_widths)
+    return places * (trained + kept), places * trained
 
 
 def _adapter(hidden: int, width: int) -> int:
     return linear(hidden, width) + linear(width, hidden)
 
 
-def convolution_parameters(task: TaskSpec, hidden: int) -> int:
-    """Count the parameters of a task's convolution over the encoder's outputs."""
-    return task.convolution.kernel * hidden * hidden + hidden if task.convolution else 0
-
-
 def _head(name: str, task: TaskSpec, hidden: int) -> int | None:
     """Count a task's head and convolution; None for a head that is not known here."""
+    inside = [task.head.width] * task.head.depth
     if task.head.name == "mlp":
-        inside = [task.head.width] * (task.head.depth - 1)
-        sizes = [hidden * len(task.features or ("u",)), *inside, TASKS[name].classes]
+        sizes = [hidden * len(task.features or ("u",)), *inside[1:], TASKS[name].classes]
     elif task.head.name == "cosine":
-        sizes = [hidden, *[task.head.width] * task.head.depth]
+        sizes = [hidden, *inside]
     else:
         return None
-    return convolution_parameters(task, hidden) + sum(linear(a, b) for a, b in pairwise(sizes))
+    convolution = task.convolution.kernel * hidden * hidden + hidden if task.convolution else 0
+    return convolution + sum(linear(a, b) for a, b in pairwise(sizes))
 
 
 def counts(experiment: Experiment, stage: Stage, base_shapes: bool = False) -> Counts | None:
@@ -140,6 +122,5 @@ def parameters(experiment: Experiment, variant: Variant, base_shapes: bool = Fal
         return found.pop() if len(found) == 1 else None
     stages = {id(stage): stage for stage in variant.scored.values()}
     counted = [counts(experiment, stage, base_shapes) for stage in stages.values()]
-    totals = [found and found["total"] for found in counted]
-    known = [total for total in totals if total is not None]
-    return sum(known) if known and len(known) == len(totals) else None
+    totals = [found["total"] for found in counted if found and found["total"]]
+    return sum(totals) if totals and len(totals) == len(counted) else None

@@ -6,7 +6,6 @@ import os
 from collections import deque
 from collections.abc import Collection, Sequence
 from functools import cache
-from importlib.util import find_spec
 
 from minbert.base.errors import UserError
 from minbert.plan.plan import Plan
@@ -90,18 +89,16 @@ def pending(plan: Plan) -> Pending:
     return found
 
 
-def check_installed(jobs: Pending) -> None:
-    """Raise `UserError` if a training that would run needs torchjd, and that is not installed."""
-    if find_spec("torchjd"):
-        return
-    for ref in {jobs.plan.owners[node.key]: None for node, _ in jobs if node.kind == "train"}:
-        spec = jobs.plan.every[ref].spec
-        if "minbert.train.surgery.torchjd" in spec.parts().values():
-            raise UserError(
-                f"{ref.paper}: {ref}: 'surgery: {spec.surgery}' needs torchjd, which is not "
-                "installed: pip install -c requirements.lock -e '.[methods]', or choose "
-                "'surgery: pcgrad'"
-            )
+def check_sources(jobs: Pending) -> None:
+    """Raise `UserError` if a job that would run reads a source that is not there."""
+    for node, _ in jobs:
+        own = [node.extra[name] for name in ("folder", "path") if name in node.extra]
+        for path in (*node.extra.get("paths", {}).values(), *own):
+            if not os.path.exists(path):
+                raise UserError(
+                    f"{path} is not there, and {jobs.plan.root}/store has no finished {node.kind} "
+                    "of files with its checksum; give it, correct `checksums`, or import a bundle"
+                )
 
 
 def asked(jobs: Pending) -> list[str]:

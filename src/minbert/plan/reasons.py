@@ -1,88 +1,81 @@
 """Why a job would run: how its node differs from the nearest one that has finished."""
 
-from collections import Counter
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
 
-from minbert.base.environment import DEPENDENCIES, versions
 from minbert.base.errors import UserError, did_you_mean
+from minbert.base.progress import some
 from minbert.plan.describe import about, title
-from minbert.plan.difference import Described, Difference, difference
+from minbert.plan.difference import Changes, changes, facts, shown
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node, canonical, finished, seed_folders
 from minbert.store.plans import described_in
-from minbert.store.record import RECORDS, read_record
 
 NEVER = "has never run"
+LONGEST = 30
+"""The most characters of an old and a new value in a few words."""
 
 
 class PreviousRuns:
-    """The nodes under the results root that `plan` does not have, of earlier plans.
-
-    Some are of kinds that this version does not have.
-    """
+    """The finished nodes under the results root that `plan` does not have, of earlier plans."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.damaged: list[str] = []
-        """What is wrong with descriptions that count as never planned."""
-        self._nodes: dict[str, list[Described]] = {}
-        for path in sorted((plan.root / "store" / "spec").glob(f"*-{'[0-9a-f]' * 16}.json")):
-            try:
+        self._nodes: dict[str, list[dict[str, Any]]] = {}
+        for path in sorted((plan.root / "store" / "spec").glob("*.json")):
+            with suppress(UserError):  # A damaged one, which counts as never planned.
                 described = described_in(path)
-            except UserError as error:
-                self.damaged.append(str(error))
-                continue
-            if (described["kind"], described["key"]) not in plan.nodes:
-                self._nodes.setdefault(_role(described), []).append(described)
+                at = described["kind"], described["key"]
+                if at not in plan.nodes and described["kind"] in KINDS:
+                    self._nodes.setdefault(_role(described), []).append(described)
 
-    def _finished(self, described: Described) -> bool:
+    def changes(self, node: Node) -> Changes | None:
+        """Return how `node` differs from the finished one that was what it is now.
+
+        That has the same title, and for a training the same paper, variant and stage. Of several it
+        is the one with the fewest other settings.
+        """
+        new = json.loads(canonical(node.describe() | about(self.plan, node)))
+        old = filter(self._finished, self._nodes.get(_role(new), ()))
+        found = (changes(facts(each), facts(new)) for each in old)
+        return min(
+            found, key=lambda each: (sum(" " not in n for n in each), len(each)), default=None
+        )
+
+    def _finished(self, described: Mapping[str, Any]) -> bool:
         kind = described["kind"]
         folder = self.plan.root / "store" / kind / described["key"]
         folders = seed_folders(folder).values() if KINDS[kind].seeded else [folder]
         return any(finished(kind, described["spec"], each) for each in folders)
 
-    def closest(self, node: Node) -> Difference | None:
-        """Return how `node` differs from the finished one that was what it is now.
-
-        That has the same title, and for a training the same paper, variant and stage. Of several it
-        is the one with the fewest other settings, then with the least other code and inputs.
-        """
-        new = node.describe()
-        old = self._nodes.get(_role(new | about(self.plan, node)), ())
-        found = (difference(each, new) for each in old if self._finished(each))
-        return min(found, key=lambda d: (len(d.spec), len(d.code) + len(d.needs)), default=None)
-
     def reason(self, node: Node) -> str:
         """Return in a few words why a node is not done."""
-        return str(self.closest(node) or NEVER)
+        found = self.changes(node)
+        return NEVER if found is None else some(shown(found, LONGEST))
 
-    def explained(self, node: Node, shown: set[Node] | None = None) -> Iterator[str]:
+    def explained(self, node: Node) -> Iterator[str]:
         """Yield all that makes a node another one, and below that why its inputs are."""
-        shown = set() if shown is None else shown
-        found = self.closest(node)
-        yield from found.lines() if found else [NEVER]
-        for name in found.needs if found else ():
-            need = node.needs.get(name)
-            if need and need.node not in shown:
-                shown.add(need.node)
+        found = self.changes(node)
+        yield from [NEVER] if found is None else shown(found)
+        for name, need in node.needs.items():
+            if f"input {name}" in (found or {}):
                 yield f"{title(self.plan, need.node)}, {need.node.kind} {need.node.key}:"
-                yield from (f"  {line}" for line in self.explained(need.node, shown))
+                yield from (f"  {line}" for line in self.explained(need.node))
 
 
-def _role(described: Described) -> str:
+def _role(described: Mapping[str, Any]) -> str:
     """Return what a node is to people, whatever it is made from, with its kind."""
     return canonical([described["kind"], described.get("owner") or described.get("title")])
 
 
-def warnings(plan: Plan, earlier: PreviousRuns) -> Iterator[str]:
-    """Yield a line for each damaged description or record, misspelt variant and other version.
+def warnings(plan: Plan) -> Iterator[str]:
+    """Yield a line for each misspelt variant of the published rows.
 
-    Variants are those of published rows: a grid need not have all of a paper's. A version is
-    another one if it is not the one here, and finished runs were made with it.
+    A grid need not have all of a paper's.
     """
-    for fault in earlier.damaged:
-        yield f"{fault}. It counts as never planned; delete it."
     for grid in plan.grids if not plan.config.only else ():
         for name in dict.fromkeys(row.variant for row in plan.published if row.paper == grid.paper):
             if name not in grid.variants and (near := did_you_mean(name, grid.variants)):
@@ -90,24 +83,3 @@ def warnings(plan: Plan, earlier: PreviousRuns) -> Iterator[str]:
                     f"{plan.config.published} has a row of '{name}', which the grid of "
                     f"{grid.paper} lacks.{near}"
                 )
-    here = versions(DEPENDENCIES)
-    found: Counter[tuple[str, str]] = Counter()
-    results = [node.folder(plan.root) for node in plan.nodes.values() if node.kind == "data"]
-    results += [node.folder(plan.root, seed) for node, seed in plan.runs()]
-    for path in (folder / name for folder in results for name in RECORDS):
-        try:
-            record = read_record(path)
-        except FileNotFoundError:
-            continue
-        except UserError as error:
-            yield f"{error}. Until then nothing is known of it."
-            continue
-        for name, version in record.get("environment", {}).get("packages", {}).items():
-            plain = version.partition("+")[0]
-            if name in here and plain != here[name]:
-                found[name, plain] += 1
-    for (name, version), runs in sorted(found.items()):
-        yield (
-            f"{runs} finished runs were made with {name} {version}; here it is {here[name]}. They "
-            f"stay, unless `dependencies: [{name}]` in config.yaml makes them again."
-        )

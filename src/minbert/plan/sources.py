@@ -2,8 +2,7 @@
 
 import os
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
@@ -30,8 +29,8 @@ from minbert.spec.protocol import SPLITS
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import BUILT_IN, TASKS, data_facts
 from minbert.store.job import node_folder
-from minbert.store.node import Need, Node, canonical, digest, finished
-from minbert.store.plans import brought, described_in
+from minbert.store.node import Need, Node, canonical, digest
+from minbert.store.plans import brought, described_in, read_description
 
 _HUB_NAME = r"[\w-][\w.-]{0,95}(/[\w.-]{1,96})?"
 PACKAGED = Path("workflow/backbone")
@@ -47,7 +46,6 @@ class Sources:
     def __init__(self, config: Config, root: Path, base: Path) -> None:
         self.config, self.root, self.base = config, root, base
         self.cache = DigestCache(root / "store" / "digests.json", verify=config.verify)
-        self._brought = brought(root)
         self._stated = {_absolute(path): of for path, of in config.checksums.items()}
         self.data, self.tokens = cache(self._data), cache(self._tokens)
         self.backbone, self.architecture = self._backbone()
@@ -104,132 +102,110 @@ class Sources:
             return {}
         folder = Path(source)
         if not folder.exists():
-            known = {task: self._known("labels", source, {}, task) for task in TASKS}
-            if found := {task: (_files(of["spec"]), folder) for task, of in known.items() if of}:
+            of_bundles = {task: self._brought("labels", source, task) for task in TASKS}
+            if found := {
+                task: (spec["files"], folder) for task, spec in of_bundles.items() if spec
+            }:
                 return found
         paths = label_files(folder, TASKS)
         return {task: ({"labels": self._checksum(path)}, path) for task, path in paths.items()}
 
     def _checksum(self, path: Path, pin: str = "sha256:") -> str:
-        """Return the checksum of a file; `UserError` if the configuration states another one.
+        """Return the checksum of a file, of the kind of `pin`; of an absent one, what is stated.
 
-        It is of the kind of `pin`, which may also be the one that is stated.
+        Raises `UserError` if the configuration states another one than a file has.
         """
+        stated = self._stated_for(path, pin)
+        if stated and not path.exists():
+            return stated
         found = self.cache.checksum(path, pin)
-        given = pin if pin[-1] != ":" else found
-        if (stated := self._stated.get(_absolute(path), given)) != found:
+        if stated not in ("", found):
             raise UserError(
                 f"{path}: its checksum is {found}, and the configuration states {stated}; put the "
                 "file there that is meant, or correct the checksum"
             )
         return found
 
-    def _known(
-        self,
-        kind: str,
-        source: str,
-        stated: Mapping[str, str],
-        task: str | None = None,
-        form: str | None = None,
-    ) -> dict[str, Any] | None:
-        """Return the description of a finished node that stands for a source that is not here.
+    def _stated_for(self, path: Path, pin: str) -> str:
+        """Return the checksum that the configuration states for a file; "" if it states none."""
+        return self._stated.get(_absolute(path), pin if pin[-1] != ":" else "")
 
-        Either it was made of just the files that the configuration has `stated`, or a bundle
-        brought it for the `source` of this very name, and nothing else is stated. Files that were
-        read in another `form` than the one that is stated are not meant. None if nothing is stated
-        or brought. Raises `UserError` if there is no node of what is stated, or several, made from
-        different files or forms of them, as it cannot be told which is meant.
-        """
-        found: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
-        for path in sorted((self.root / "store" / "spec").glob(f"{kind}-*.json")):
-            with suppress(UserError):
-                described = described_in(path)
-                spec, folder = described["spec"], node_folder(self.root, kind, described["key"])
-                if "files" not in spec or spec.get("task") != task:
-                    continue
-                files, forms = _files(spec), spec.get("forms", {})
-                named = source in self._brought.get(path.stem, [])
-                meant = stated.items() <= files.items() if named else stated and files == stated
-                meant = meant and not (form and {*forms.values()} - {form})
-                if meant and finished(kind, spec, folder):
-                    # Nodes of other code or columns may be made from the same files.
-                    found[canonical(files)][canonical(forms)] = described
-        for forms in found.values():
-            if len(forms) > 1:  # Earlier versions did not say in which form the files are.
-                forms.pop("{}", None)
-        several = [described for forms in found.values() for described in forms.values()]
-        if len(several) > 1 or (stated and not several):
-            what = f"{kind} of task '{task}'" if task else kind
-            keys = ", ".join(described["key"] for described in several)
-            made = "none of the stated checksums" + (f" as {form}" if form else "")
-            made = f"results made from several: {keys}" if several else made
+    def _brought(self, kind: str, source: str, task: str | None = None) -> dict[str, Any] | None:
+        """Return the spec of the node that bundles brought for a `source` that is not here."""
+        found: dict[str, dict[str, Any]] = {}
+        for name, sources in brought(self.root).items():
+            if name.startswith(f"{kind}-") and source in sources:
+                spec = read_description(self.root, *name.split("-"))["spec"]
+                if spec.get("task") == task:  # Several may be of the same files, by other code.
+                    found[canonical([spec["files"], spec.get("forms")])] = spec
+        if len(found) > 1:
             raise UserError(
-                f"the files of the {what}, {source}, are not there, and {self.root}/store has "
-                f"{made}. Give the files, state their `checksums` or their `format`, or import a "
-                "bundle of them"
+                f"{source}: is not there, and bundles brought results of several {kind} of this "
+                "name; give the files, or state their `checksums`"
             )
-        return several[0] if several else None
+        return next(iter(found.values()), None)
 
     def _data(self, task: str) -> Node:
         entry = self.config.tasks.get(task) or BUILT_IN[task]
         named, places = located(task, self.config, self.base)
-        local = {name: Path(place.at) for name, place in places.items() if not place.is_url}
-        source, known, needs = ", ".join(named), None, dict[str, Need]()
+        source, spec = ", ".join(named), None
         if named and not any(Path(path).exists() for path in named):
-            given = self._given(named, places)
-            known = self._known("data", source, given, task, entry.format)
-        if known:
-            found, forms = _files(known["spec"]), dict(known["spec"].get("forms", {}))
-            local = {name: local.get(name, Path(named[0])) for name in found}
-        else:
-            found, forms = {name: place.pin for name, place in places.items()}, {}
-            for name, path in local.items():
-                check_file(task, name, path)
-                found[name] = self._checksum(path, places[name].pin)
-            needs = {n: _fetched(p.at, p.pin) for n, p in places.items() if p.is_url}
-        for name in found.keys() - forms.keys() - {"archive"}:
+            # The files of a folder are called by their splits.
+            below = {p.stem: p for p in self._stated if p.parent == _absolute(named[0])}
+            if SPLITS[0] in below:
+                places = {
+                    split: Place(str(below[split]), "sha256:") for split in SPLITS if split in below
+                }
+            if not any(self._stated_for(Path(place.at), place.pin) for place in places.values()):
+                spec = self._brought("data", source, task)
+        files, needs = dict[str, str](spec["files"] if spec else {}), dict[str, Need]()
+        forms = dict[str, str](spec["forms"] if spec else {})
+        for name, place in places.items() if not spec else ():
+            path = Path(place.at)
+            if place.is_url:
+                files[name], needs[name] = place.pin, _fetched(place.at, place.pin)
+            else:
+                if not self._stated_for(path, place.pin):
+                    check_file(task, name, path)
+                files[name] = self._checksum(path, place.pin)
             try:
-                file = needs[name].file if name in needs else str(local[name])
-                forms[name] = entry.format or form_of(file)
+                if name != "archive":
+                    forms[name] = entry.format or form_of(
+                        needs[name].file if place.is_url else path.name
+                    )
             except UserError as error:
-                way = "; download it yourself first" if name in needs else ""
+                way = "; download it yourself first" if place.is_url else ""
                 raise UserError(f"config: tasks.{task}.files: {error}{way}") from None
-        spec: dict[str, Any] = {"task": task, "of": data_facts(task), "files": found}
-        spec |= {"forms": forms, **entry.reading}
+        made = {
+            "task": task,
+            "of": data_facts(task),
+            "files": files,
+            "forms": forms,
+            **entry.reading,
+        }
         if self.config.limit is not None:
-            spec["limit"] = self.config.limit
-        paths = {name: str(_absolute(path)) for name, path in local.items()}
+            made["limit"] = self.config.limit
+        paths = {
+            name: str(_absolute(place.at)) for name, place in places.items() if not place.is_url
+        }
         extra = {"paths": paths, "source": source}
-        return Node("data", spec, "minbert.data.dataset", needs=needs, extra=extra)
-
-    def _given(self, named: Sequence[str], places: Mapping[str, Place]) -> dict[str, str]:
-        """Return the checksums that are given for the files of a task that are not there."""
-        pinned = {name: place.pin for name, place in places.items() if place.pin[-1] != ":"}
-        # The files of a folder are called by their splits.
-        folder = _absolute(named[0])
-        below = {p.stem: p for p in self._stated if p.parent == folder and p.stem in SPLITS}
-        at = {name: _absolute(place.at) for name, place in places.items()} | below
-        return pinned | {n: self._stated[path] for n, path in at.items() if path in self._stated}
+        return Node("data", made, "minbert.data.dataset", needs=needs, extra=extra)
 
     def _backbone(self) -> tuple[Node, Architecture | None]:
         name, revision = self.config.backbone, self.config.revision or ""
-        if name == "builtin":
-            name = str(self.base / PACKAGED)
-        folder, shapes = Path(name), None
-        stated = {p.name: of for p, of in self._stated.items() if p.parent == _absolute(name)}
+        folder = self.base / PACKAGED if name == "builtin" else Path(name)
+        stated = {p.name: of for p, of in self._stated.items() if p.parent == _absolute(folder)}
+        files, shapes = {n: of.removeprefix("sha256:") for n, of in stated.items()}, None
         if folder.is_dir():
             shapes = from_hugging_face(folder / "config.json")
             if any((folder / name).is_file() for name in TOKENIZERS):
                 folder_tokenizer(folder, shapes)
             read = backbone_files(folder)
-            sums = {path: self._checksum(path) for path in {*read, *map(folder.joinpath, stated)}}
-            files = {path.name: sums[path].partition(":")[2] for path in read}
-        elif stated or not revision:
-            plain = {name: of.removeprefix("sha256:") for name, of in stated.items()}
-            if known := self._known("backbone", name, plain):
-                made = node_folder(self.root, "backbone", known["key"])
-                shapes, files = read_architecture(made / "config.json"), known["spec"]["files"]
-        if shapes:
+            files = {path.name: self._checksum(path).partition(":")[2] for path in read}
+        elif not files and not revision and (spec := self._brought("backbone", name)):
+            files = spec["files"]
+        if files or shapes:
+            shapes = shapes or self._shapes(files)
             extra = {"folder": str(folder.absolute()), "source": self.config.backbone}
             parts = architecture_parts(shapes)
             node = Node("backbone", {"files": files}, "minbert.train.backbone", parts, extra=extra)
@@ -254,6 +230,20 @@ class Sources:
         spec, of_hub = {"hub": name, "revision": revision}, KNOWN.get(name)
         return Node("backbone", spec, "minbert.train.backbone", architecture_parts(of_hub)), of_hub
 
+    def _shapes(self, files: Mapping[str, str]) -> Architecture:
+        """Return the architecture of a finished backbone that was made from files not here."""
+        for path in sorted((self.root / "store" / "spec").glob("backbone-*.json")):
+            with suppress(UserError, FileNotFoundError):
+                described = described_in(path)
+                if described["spec"].get("files") == files:
+                    made = node_folder(self.root, "backbone", described["key"])
+                    return read_architecture(made / "config.json")
+        raise UserError(
+            f"backbone {self.config.backbone!r}: there is no such folder, nor any result under "
+            f"{self.root} made from files with its stated checksums; give the folder, correct "
+            "`checksums`, or import a bundle"
+        )
+
     @property
     def encoder(self) -> str:
         """What the encoder is (kind, shapes, weights), then what the configuration calls it."""
@@ -270,12 +260,6 @@ class Sources:
 def _absolute(path: Path | str) -> Path:
     """Return one path for all ways to write it; links are not followed."""
     return Path(os.path.abspath(path))
-
-
-def _files(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Return the checksums of a node's files; bundles of earlier versions had LMRD's alone."""
-    files = spec["files"]
-    return {"archive": files} if isinstance(files, str) else dict(files)
 
 
 def _fetched(url: str, checksum: str) -> Need:

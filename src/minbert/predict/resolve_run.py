@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError, did_you_mean
+from minbert.base.progress import some
 from minbert.data.parquet import read_file
-from minbert.plan.difference import some
 from minbert.spec.task import TASKS, use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import seed_folders
 from minbert.store.plans import (
     PUBLISHED,
-    check_root,
     describe_job,
     description_path,
     published_plans,
@@ -179,7 +178,6 @@ def variants(root: Path) -> Variants:
     They are those published of whole grids, then those of a part alone; before the first
     publication, those of the newest plan.
     """
-    check_root(root)
     published = len(published_plans(root)) or 1
     found = list(islice(filter(None, map(_variants, plans(root))), published))
     if not found:

@@ -11,7 +11,7 @@ import yaml
 
 from minbert.base.environment import commit
 from minbert.base.files import write_text
-from minbert.base.progress import clock
+from minbert.base.progress import duration
 from minbert.evaluate.index import in_words
 from minbert.evaluate.marks import FAVOURED
 from minbert.evaluate.statistics import Interval
@@ -48,7 +48,7 @@ def make(job: Job) -> None:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {
-        "duration": lambda seconds: "—" if seconds is None else clock(seconds),
+        "duration": lambda seconds: "—" if seconds is None else duration(seconds),
         "interval": Interval.in_words,
         "status": lambda status: {SCORED: "", FAILED: "failed"}.get(status, "absent"),
         "hash": _hash,
@@ -109,7 +109,7 @@ def _facts(material: Material, runs: Runs, index: Sequence[Mapping[str, str]]) -
         "Data": spec["data"],
         "Backbone": spec["backbone"],
         "Seeds": f"{', '.join(map(str, seeds))} ({len(seeds)} per variant)",
-        "Runs": f"{runs.finished} of {runs.wanted} finished, {clock(runs.seconds)} in all",
+        "Runs": f"{runs.finished} of {runs.wanted} finished, {duration(runs.seconds)} in all",
     }
     for name in ("commit", "device"):
         if name in runs.environments:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from minbert.base.environment import DEPENDENCIES
 from minbert.base.errors import reraise_as
 from minbert.spec.entry import TaskEntry
 from minbert.spec.model import (
@@ -16,7 +15,6 @@ from minbert.spec.model import (
     Distinct,
     Location,
     Names,
-    OneOf,
     OneOrMore,
     Positive,
     Spec,
@@ -116,12 +114,10 @@ class Config(Spec):
     `limit` keeps that many examples of each task and split, evenly spaced, for small runs.
     `backbone` is `builtin`, a folder, or a hub name with its `revision`. `checksums` are those of
     files by path: a file that is there must have its own, and finished results that were made of
-    just these stand for a source that is not. Another version of one of `dependencies` means
-    training again. With `verify`, data is read again even if size and time of its files are as they
-    were. `defaults` are merged under a stage's settings, `override`
-    over them, after `scale`. What these make equal although a grid has it different is
-    refused, but for the settings that `allow_duplicates` names. `only` asks for a part of the
-    grids: patterns of papers, variants and PAPER/VARIANT.
+    just these stand for a source that is not. With `verify`, data is read again even if size and
+    time of its files are as they were. `defaults` are merged under a stage's settings, `override`
+    over them, after `scale`. What these make equal although a grid has it different is refused.
+    `only` asks for a part of the grids: patterns of papers, variants and PAPER/VARIANT.
     """
 
     results: Location = "results"
@@ -146,14 +142,10 @@ class Config(Spec):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     threads: Annotated[Count, Field(le=MAX_THREADS)] | Literal["auto"] = "auto"
     keep_weights: bool = True
-    dependencies: Annotated[
-        tuple[Annotated[str, OneOf(DEPENDENCIES)], ...], OneOrMore, Distinct
-    ] = ()
     checkpoint_seconds: Positive = 300.0
     scale: Scale = Scale()
     defaults: dict[str, Any] = Field(default_factory=dict)
     override: dict[str, Any] = Field(default_factory=dict)
-    allow_duplicates: Names = ()
     only: Names = ()
     tracking: Tracking = Tracking()
     verify: bool = False

@@ -30,7 +30,6 @@ RENAMED = {
     "start_at_prior": "init_bias_to_prior",
     "head_from": "init_head_from",
     "also_score": "evaluate_only",
-    "may_vanish": "allow_duplicates",
     "least": "min",
     "largest": "max",
 }

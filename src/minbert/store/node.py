@@ -72,10 +72,10 @@ class Node:
         """The digest of each module that makes it."""
         return node_code(self.kind, self.maker, self.parts)
 
-    @cached_property
+    @property
     def key(self) -> str:
         """The node's identity."""
-        return key_of(self._described)
+        return str(self._described["key"])
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -93,16 +93,15 @@ class Node:
 
     def done(self, root: Path, seed: int | None = None) -> bool:
         """Whether its lasting files are there."""
-        folder = self.folder(root, seed)
-        return all((folder / name).exists() for name in self.required_outputs)
+        return finished(self.kind, self.spec, self.folder(root, seed))
 
     def describe(self) -> dict[str, Any]:
         """Return what the node is, as JSON-able data: the same for all nodes of its key."""
-        return {"key": self.key, **self._described}
+        return dict(self._described)
 
-    @property
+    @cached_property
     def _described(self) -> dict[str, Any]:
-        return {
+        described = {
             "kind": self.kind,
             "spec": self.spec,
             "code": self.code,
@@ -110,6 +109,7 @@ class Node:
             "parts": self.parts,
             "needs": {name: need.describe() for name, need in self.needs.items()},
         }
+        return {"key": key_of(described), **described}
 
 
 def key_of(described: Mapping[str, Any]) -> str:

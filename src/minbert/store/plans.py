@@ -7,7 +7,7 @@ other settings, side by side on one results folder, do not meet.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -38,18 +38,20 @@ def description_path(root: Path, kind: str, key: str) -> Path:
 
 def read_description(root: Path, kind: str, key: str) -> dict[str, Any]:
     """Read what the node of this key is; `UserError` if nobody made it, or the file is damaged."""
-    missing = f"no {kind} with key {key} was planned under {root}"
-    return _rewritable(description_path(root, kind, key), missing, described_in)
+    path = description_path(root, kind, key)
+    if not path.exists():
+        raise UserError(
+            f"no {kind} with key {key} was planned under {root} ({path} is missing); `minbert "
+            "plan` lists the keys"
+        )
+    return described_in(path)
 
 
 def described_in(path: Path) -> dict[str, Any]:
     """Read a description; `UserError` if it is damaged, or not of the file's name."""
     described = read_json(path)
-    if path.stem != (at := f"{described.get('kind')}-{described.get('key')}"):
-        raise UserError(f"{path}: describes {at[:80]}, expected what its name says")
-    parts = ("spec", "code", "needs")
-    if missing := [name for name in parts if not isinstance(described.get(name), dict)]:
-        raise UserError(f"{path}: has no {', '.join(missing)}")
+    if path.stem != f"{described.get('kind')}-{described.get('key')}":
+        raise UserError(f"{path}: is damaged, or was renamed; delete it: {AGAIN}")
     return described
 
 
@@ -96,36 +98,23 @@ def write_plan(root: Path, record: Mapping[str, Any]) -> str:
 
 def read_plan(root: Path, plan: str) -> dict[str, Any]:
     """Read the record of a plan; `UserError` if there is none, or it is damaged."""
-    missing = f"no workflow was started under {root} with the plan '{plan}'"
-    return _rewritable(plan_path(root, plan), missing, _planned_in)
+    path = plan_path(root, plan)
+    if not path.exists():
+        raise UserError(
+            f"no workflow was started under {root} with the plan '{plan}' ({path} is missing); "
+            "`snakemake all --cores 2` starts one"
+        )
+    return _planned_in(path)
 
 
 def _planned_in(path: Path) -> dict[str, Any]:
     if plan_name(record := read_json(path)) != path.stem:
-        raise UserError(f"{path}: was changed after it was written")
+        raise UserError(f"{path}: was changed after it was written; delete it: {AGAIN}")
     return record
 
 
-def _rewritable(path: Path, missing: str, read: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """Read a JSON file that the next workflow writes again, if it is missing or damaged."""
-    if not path.exists():
-        raise UserError(
-            f"{missing} ({path} is missing); `minbert plan` lists the keys, and `snakemake all "
-            "--cores 2` writes what it asks for"
-        )
-    try:
-        return read(path)
-    except UserError as error:
-        raise UserError(f"{error}; delete it: {AGAIN}") from None
-
-
 def shown_of(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return what a plan shows people: (published name, kind, key), what it is made from first.
-
-    `UserError` for a plan of an earlier version, whose record does not say it.
-    """
-    if "shown" not in record:
-        raise UserError(f"what is published was planned by an earlier version; {AGAIN}")
+    """Return what a plan shows people: (published name, kind, key), what it is made from first."""
     return [(name, kind, key) for name, kind, key in record["shown"]]
 
 
@@ -137,7 +126,7 @@ def products(root: Path, record: Mapping[str, Any]) -> dict[str, Path]:
     return {
         f"{name}{Path(file).suffix}": node_folder(root, kind, key) / file
         for name, kind, key in shown_of(record)
-        if _plain(name) or name == "report"
+        if name.startswith(("tables/", "figures/", "report"))
         for file in KINDS[kind].outputs
     }
 
@@ -145,12 +134,6 @@ def products(root: Path, record: Mapping[str, Any]) -> dict[str, Path]:
 def stage_rows(variants: Iterable[Sequence[str]]) -> list[dict[str, str]]:
     """Return the rows of a record's `variants`, each of one stage, by `VARIANT_COLUMNS`."""
     return [dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in variants]
-
-
-def check_root(root: Path) -> None:
-    """Refuse the folder of a part's plain names, whose results lie above it."""
-    if root.name == ONLY and not (root / "store").exists() and (root.parent / "store").is_dir():
-        raise UserError(f"{root}: has the files of a part; its results folder is {root.parent}")
 
 
 def score_tables(root: Path) -> list[Path]:
@@ -170,19 +153,9 @@ def held(folder: Path) -> dict[str, Any]:
     `plan` made them, and its `stamp` is "" unless all are in place; `names` are the plain names.
     """
     try:
-        found = read_json(folder / PUBLISHED)
+        return read_json(folder / PUBLISHED)
     except (FileNotFoundError, UserError):
         return {}
-    types = {"plan": str, "stamp": str, "names": list}
-    whole = all(isinstance(found.get(name), of) for name, of in types.items())
-    return found if whole and all(map(_plain, found["names"])) else {}
-
-
-def _plain(name: Any) -> bool:
-    """Whether `name` may be of a file that publishing made under the results root."""
-    parts = Path(name).parts if isinstance(name, str) else ()
-    below = parts[:1] in {("tables",), ("figures",)}
-    return name == "report.html" or (below and ".." not in parts)
 
 
 def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> dict[str, Any]:
@@ -193,14 +166,13 @@ def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> di
     """
     described, name = read_description(root, kind, key), f"{kind}-{key}"
     found = (record for _, record in records(root)) if plan is None else [read_plan(root, plan)]
-    record = next((record for record in found if name in record["jobs"]), None)
-    if record is None:
-        whose = "no plan" if plan is None else f"the plan {plan}"
-        raise UserError(f"{description_path(root, kind, key)}: {whose} asks for this job; {AGAIN}")
-    own = {**record["jobs"][name], "files": record["files"].get(name)}
-    own["tasks"] = record.get("tasks", [])
-    kept = {n: need for n, need in described["needs"].items() if need["kind"] != "fetch"}
-    return {**described, **own, "needs": {**kept, **own["needs"]}}
+    for record in found:
+        if told := record["jobs"].get(name):
+            # What it downloads is in no key, so the description may be of other places.
+            needs = {n: of for n, of in described["needs"].items() if of["kind"] != "fetch"}
+            more = {"files": record["files"].get(name), "tasks": record.get("tasks", [])}
+            return {**described, **told, **more, "needs": needs | told["needs"]}
+    raise UserError(f"{description_path(root, kind, key)}: no plan asks for this job; {AGAIN}")
 
 
 def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -209,8 +181,7 @@ def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     Damaged ones are left out.
     """
     found = {}
-    for path in sorted(plan_path(root, "").parent.glob("*.json")):
+    for path in sorted((root / "store" / "plans").glob("*.json")):
         with suppress(UserError, FileNotFoundError):
             found[path.stem] = _planned_in(path)
-    newest = sorted(found.items(), key=lambda named: named[1].get("written", 0), reverse=True)
-    yield from newest
+    yield from sorted(found.items(), key=lambda named: named[1].get("written", 0), reverse=True)
