@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sys
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from fontTools.fontBuilder import FontBuilder
-from fontTools.pens.ttGlyphPen import TTGlyphPen
 from mlflow.tracking import MlflowClient
 
 from . import own_data
@@ -18,10 +15,6 @@ from .project import CHECKOUT, Project, copy_workflow
 
 pytestmark = pytest.mark.pipeline
 
-FIGURES = """figures: {
-  chinese: {kind: confusion-matrix, title: "Topics, \u65b0\u805e", options: {task: news}},
-  cuneiform: {kind: confusion-matrix, title: "Topics, \U00012000", options: {task: news}},
-"""
 CONFIG = """\
 grids: [mine]
 data: builtin
@@ -53,8 +46,6 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Project:
     lines = [*tasks.splitlines(), *grid.splitlines()]
     assert len([line for line in lines if line.strip()]) < 15, "of YAML"
     (folder / "config.yaml").write_text(CONFIG + tasks, encoding="utf-8")
-    assert "figures: {" in grid
-    grid = grid.replace("figures: {", FIGURES)
     (folder / "workflow/grids/mine.yaml").write_text(grid, encoding="utf-8")
     planned = project.minbert("plan")
     assert "10,000 train" in planned and "until" in planned
@@ -141,40 +132,3 @@ def test_a_title_retrains_nothing_and_another_metric_is_another_result(mine: Pro
     mine.edit("config.yaml", "metric: f1", "metric: matthews")
     assert "train shared 0" in mine.jobs()
     mine.edit("config.yaml", "metric: matthews", "metric: f1")
-
-
-def font(path: Path, characters: str) -> None:
-    """Write a TrueType font that has these characters, as squares."""
-    pen = TTGlyphPen(None)
-    pen.moveTo((0, 0))
-    for corner in ((0, 700), (700, 700), (700, 0)):
-        pen.lineTo(corner)
-    pen.closePath()
-    square = pen.glyph()
-    names = [".notdef", *(f"u{ord(each):X}" for each in characters)]
-    made = FontBuilder(1000, isTTF=True)
-    made.setupGlyphOrder(names)
-    made.setupCharacterMap({ord(each): f"u{ord(each):X}" for each in characters})
-    made.setupGlyf(dict.fromkeys(names, square))
-    made.setupHorizontalMetrics(dict.fromkeys(names, (800, 50)))
-    made.setupHorizontalHeader(ascent=800, descent=-200)
-    made.setupNameTable({"familyName": "Squares", "styleName": "Regular", "psName": "Squares"})
-    made.setupOS2(sTypoAscender=800, usWinAscent=800, usWinDescent=200)
-    made.setupPost()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    made.save(path)
-
-
-@pytest.mark.parametrize(("figure", "boxes"), [("chinese", ""), ("cuneiform", "\U00012000")])
-def test_figures_write_names_in_any_script_that_a_font_has(
-    mine: Project, figure: str, boxes: str, tmp_path: Path
-) -> None:
-    font(tmp_path / "share" / "fonts" / "squares.ttf", "\u65b0\u805e")
-    words = [f"XDG_DATA_HOME={tmp_path / 'share'}", f"MPLCONFIGDIR={tmp_path}"]
-    words += ["PYTHONIOENCODING=utf-8", sys.executable, "-m", "minbert"]
-    out = tmp_path / "drawn.pdf"
-    printed = mine.run("env", *words, "figure", f"mine/{figure}", "--out", str(out))
-    assert ("no installed font has" in printed) == bool(boxes) and boxes in printed
-    fonts = set(re.findall(rb"/FontName /(?:[A-Z]{6}\+)?(\w+)", out.read_bytes()))
-    fonts -= {b"DejaVuSans", b"LastResortHE"}  # the second is matplotlib's, of boxes
-    assert bool(fonts) == (not boxes), fonts
