@@ -7,7 +7,7 @@
 # make chaos  50 kills at random moments over a small grid (docs/pipeline.md)
 # make audit  100 random small changes of the code, none of which may leave a result stale
 #             (docs/rebuilding.md); MUTANTS=30, SEED=1
-# make test-cluster  a grid on a one-node Slurm that it installs (docs/cluster.md); SHORT=1, DEMO=1
+# make test-cluster  a grid on a one-node Slurm that it installs (docs/cluster.md); SHORT=1
 # make check  linters, formatters, type checker
 # make pictures  remake the pictures in docs/img from the demo's figures
 # make lock   rewrite requirements.lock from the environment of `make test`
@@ -77,7 +77,7 @@ audit: $(VENV)/.installed-test
 	PYTHONPATH=tests $(BIN)/python -m audit --mutants $(or $(MUTANTS),100) --seed $(or $(SEED),0)
 
 test-cluster: $(VENV)/.installed-slurm
-	PATH=$(abspath $(BIN)):$$PATH PYTHONPATH=src:tests $(BIN)/python -m cluster $(if $(SHORT),--short) $(if $(DEMO),--demo)
+	PATH=$(abspath $(BIN)):$$PATH PYTHONPATH=src:tests $(BIN)/python -m cluster $(if $(SHORT),--short)
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check $(SOURCES)

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from chaos.campaign import Campaign
-from chaos.compare import compare
+from chaos.compare import Found, compare
 from chaos.grid import again, make
 from chaos.server import Server
 
@@ -35,9 +35,8 @@ def rounds(arguments: argparse.Namespace, base: Path) -> int:
     Campaign(reference, draw, 0).run()
     print(f"undisturbed: {time.monotonic() - began:.0f} s", flush=True)
     server = Server(base / "server")
-    done: Counter[str] = Counter()
-    attempts = points = files = starts = number = 0
-    differences: list[str] = []
+    done, total = Counter[str](), Found()
+    starts = number = 0
     try:
         while done.total() < arguments.kills:
             number += 1
@@ -51,30 +50,23 @@ def rounds(arguments: argparse.Namespace, base: Path) -> int:
             store = project.root / "mlflow.db" if tracked_to is None else tracked_to.store
             found = compare(reference, project, store)
             done += campaign.done
-            files, attempts, points = (
-                files + found.files,
-                attempts + found.attempts,
-                points + found.points,
-            )
             starts += campaign.starts
-            differences += [f"round {number}: {each}" for each in found.differences]
+            total.add(found)
             print(
                 f"round {number} ({'server' if tracked_to else 'sqlite'}): "
-                f"{campaign.done.total()} kills, {campaign.starts} starts of Snakemake, "
-                f"{found.attempts} attempts, {len(found.differences)} differences",
+                f"{campaign.done.total()} kills, {campaign.starts} starts of Snakemake: {found}",
                 flush=True,
             )
     finally:
         server.kill()
     for name, count in sorted(done.items()):
         print(f"  {count:4d} x {name}")
-    print("\n".join(differences))
+    print("\n".join(total.differences))
     print(
         f"{done.total()} kills in {number} rounds, {starts} starts of Snakemake, "
-        f"{time.monotonic() - began:.0f} s; compared: {files} files, {attempts} attempts, "
-        f"{points} points; {len(differences)} differences"
+        f"{time.monotonic() - began:.0f} s: {total}"
     )
-    return bool(differences)
+    return bool(total.differences)
 
 
 if __name__ == "__main__":

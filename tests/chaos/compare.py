@@ -31,6 +31,17 @@ class Found:
     points: int = 0
     differences: list[str] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        counts = f"{self.files} files, {self.attempts} attempts, {self.points} points"
+        return f"{counts} compared, {len(self.differences)} differences"
+
+    def add(self, other: Found) -> None:
+        """Count another comparison in."""
+        self.files += other.files
+        self.attempts += other.attempts
+        self.points += other.points
+        self.differences += other.differences
+
     def same(self, found: object, expected: object, what: str) -> None:
         """Note a difference unless the two are equal."""
         if found != expected:

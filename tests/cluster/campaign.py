@@ -9,12 +9,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 from chaos.grid import Tracked
 from pipeline.project import wait_for
 
-from cluster.slurm import NODE, Slurm
+from cluster.slurm import Slurm
 from minbert.track.journal import Attempt, attempts
 
 LIMIT = 600.0
@@ -30,7 +29,7 @@ class Fault:
     """One fault: seconds from the start of the run, and until what it struck was done."""
 
     name: str
-    key: str | None
+    key: str
     at: float
     over: float | None = None
     told: str = ""
@@ -39,7 +38,7 @@ class Fault:
 class Campaign:
     """One run of `project` on `slurm`, with the faults named (see `FAULTS`), in their order.
 
-    `more` are words for Snakemake; the run may take `limit` seconds.
+    The run may take `LIMIT` seconds.
     """
 
     def __init__(
@@ -47,14 +46,11 @@ class Campaign:
         slurm: Slurm,
         project: Tracked,
         faults: tuple[str, ...] = (),
-        more: tuple[str, ...] = (),
-        limit: float = LIMIT,
     ) -> None:
         self.slurm = slurm
         self.project = project
         self.names = faults
-        self.more = more
-        self.limit = limit
+        self.more: tuple[str, ...] = ()
         self.faults: list[Fault] = []
         self.log = project.folder / "snakemake.log"
         self.seconds = 0.0
@@ -74,7 +70,7 @@ class Campaign:
             for name in self.names:
                 if name != "out of memory":
                     self._faults[name]()
-            status = self.workflow.wait(timeout=self.limit)
+            status = self.workflow.wait(timeout=LIMIT)
         finally:
             self.workflow.kill()
         self.seconds = self._now()
@@ -88,7 +84,6 @@ class Campaign:
         return {
             "requeued": self._requeue,
             "cancelled": self._cancel,
-            "node drained": self._drain,
             "Snakemake killed": self._kill,
         }
 
@@ -158,27 +153,6 @@ class Campaign:
         self.slurm.command("scancel", job)
         self.faults.append(Fault("cancelled", key, self._now(), told=job))
 
-    def _drain(self) -> None:
-        """Take the node away from new jobs; those that run go on to their end."""
-        wait_for(lambda: bool(self.slurm.jobs()), "no job to wait", LIMIT)
-        self.slurm.command(
-            "scontrol", "update", f"NodeName={NODE}", "State=DRAIN", "Reason=minbert-test"
-        )
-        fault = Fault("node drained", None, self._now())
-        self.faults.append(fault)
-
-        def idle() -> bool:
-            return all(state == "PENDING" for state, _ in self.slurm.jobs().values())
-
-        wait_for(idle, "jobs run on a drained node", LIMIT)
-        waiting = self.slurm.jobs()
-        time.sleep(5)
-        assert idle(), "a job began on a drained node"
-        assert self.workflow.poll() is None, "Snakemake gave up while the node was drained"
-        self.slurm.command("scontrol", "update", f"NodeName={NODE}", "State=RESUME")
-        fault.over = self._now()
-        fault.told = f"{len(waiting)} jobs waited"
-
     def _kill(self) -> None:
         """Kill Snakemake while a job trains, unlock its folder, and start it again."""
         job, key = self._victim()
@@ -195,8 +169,6 @@ class Campaign:
         printed = self.log.read_text(encoding="utf-8")
         zero = time.time() - self._now()
         for fault in self.faults:
-            if fault.key is None:
-                continue
             done = self.project.root / "store" / "train" / fault.key / "seed0" / "run.json"
             fault.over = done.stat().st_mtime - zero
             if fault.name == "requeued":
@@ -223,10 +195,3 @@ class Campaign:
         number = sum(attempt.group[0] == key for attempt in attempts(self.project.root))
         resumed = re.search(r"resuming after .*", text)
         return f"{number} attempts; {resumed[0] if resumed else 'the last one from the start'}"
-
-
-def missing_in_logs(printed: str, folder: Path) -> list[str]:
-    """Return the log files that Snakemake's errors name and that are not there."""
-    named = re.findall(r"(?m)^    log: (.*) \(check log file\(s\)", printed)
-    paths = [Path(word) for line in named for word in line.split(", ")]
-    return [str(p) for p in paths if not (folder / p).exists()]
