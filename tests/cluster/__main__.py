@@ -72,7 +72,7 @@ def _run(campaign: Campaign, reference: Tracked) -> list[str]:
         flush=True,
     )
     for fault in campaign.faults:
-        print(f"  {fault.at:4.0f} s  {fault.name}: over at {fault.over:.0f} s ({fault.told})")
+        print(f"  {fault.name}: {fault.key}")
     overlaps = [f"{name} began while an earlier one trained" for name in campaign.overlaps()]
     return [*found.differences, *overlaps]
 

@@ -7,8 +7,8 @@ import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from chaos.grid import Tracked
 from pipeline.project import wait_for
@@ -24,15 +24,12 @@ WORKFLOW = ("snakemake", "--workflow-profile", "profiles/slurm", "all")
 QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "20")
 
 
-@dataclass
-class Fault:
-    """One fault: seconds from the start of the run, and until what it struck was done."""
+class Fault(NamedTuple):
+    """One fault: what it did, and the training and the Slurm job that it struck."""
 
     name: str
     key: str
-    at: float
-    over: float | None = None
-    told: str = ""
+    job: str = ""
 
 
 class Campaign:
@@ -58,13 +55,13 @@ class Campaign:
 
     def run(self) -> None:
         """Run until done; raises `AssertionError` if that, or a fault, does not come about."""
-        self._began = time.monotonic()
+        began = time.monotonic()
         if "out of memory" in self.names:
             key = self._a_key()
             small = f"300 if attempt == 1 and wildcards.key == '{key}' else 4000"
             self.more += ("--set-resources", f"train:mem_mb={small}")
             self._struck.add(key)
-            self.faults.append(Fault("out of memory", key, 0.0))
+            self.faults.append(Fault("out of memory", key))
         self.workflow = self._start()
         try:
             for name in self.names:
@@ -73,7 +70,7 @@ class Campaign:
             status = self.workflow.wait(timeout=LIMIT)
         finally:
             self.workflow.kill()
-        self.seconds = self._now()
+        self.seconds = time.monotonic() - began
         assert status == 0, self.log.read_text(encoding="utf-8")[-3000:]
         assert not self.slurm.jobs(), "jobs are left in the queue"
         self._look_back()
@@ -118,9 +115,6 @@ class Campaign:
                 stderr=sink,
             )
 
-    def _now(self) -> float:
-        return time.monotonic() - self._began
-
     def _a_key(self) -> str:
         self.project.minbert("plan")
         return self.project.key("frozen")
@@ -146,12 +140,12 @@ class Campaign:
     def _requeue(self) -> None:
         job, key = self._victim()
         self.slurm.command("scontrol", "requeue", job)
-        self.faults.append(Fault("requeued", key, self._now(), told=job))
+        self.faults.append(Fault("requeued", key, job))
 
     def _cancel(self) -> None:
         job, key = self._victim()
         self.slurm.command("scancel", job)
-        self.faults.append(Fault("cancelled", key, self._now(), told=job))
+        self.faults.append(Fault("cancelled", key, job))
 
     def _kill(self) -> None:
         """Kill Snakemake while a job trains, unlock its folder, and start it again."""
@@ -159,22 +153,19 @@ class Campaign:
         self.workflow.kill()
         self.workflow.wait()
         assert job in self.slurm.jobs(), "the job went with Snakemake: nothing is tested"
-        self.faults.append(Fault("Snakemake killed", key, self._now(), told=job))
+        self.faults.append(Fault("Snakemake killed", key, job))
         self.project.run("snakemake", "--unlock")
         self.workflow = self._start()
 
     def _look_back(self) -> None:
-        """Find when each fault was over, and make sure that it came at all."""
+        """Make sure that each fault came at all."""
         shown = self.slurm.shown()
         printed = self.log.read_text(encoding="utf-8")
-        zero = time.time() - self._now()
         for fault in self.faults:
-            done = self.project.root / "store" / "train" / fault.key / "seed0" / "run.json"
-            fault.over = done.stat().st_mtime - zero
             if fault.name == "requeued":
-                assert shown[fault.told]["Restarts"] == "1", shown[fault.told]
+                assert shown[fault.job]["Restarts"] == "1", shown[fault.job]
             elif fault.name == "cancelled":
-                assert shown[fault.told]["JobState"] == "CANCELLED", shown[fault.told]
+                assert shown[fault.job]["JobState"] == "CANCELLED", shown[fault.job]
             elif fault.name == "Snakemake killed":
                 # The one that was struck may have ended before Snakemake was there again.
                 assert re.search(r"an earlier Snakemake left: \d+", printed), "no orphan was ended"
@@ -182,16 +173,7 @@ class Campaign:
                 logs = self._slurm_logs(fault.key)
                 assert "exceeded memory limit" in logs, f"it had memory enough: {logs[-500:]}"
                 assert "Trying to restart" in printed
-            fault.told = self._story(fault.key)
 
     def _slurm_logs(self, key: str) -> str:
         folder = self.project.folder / ".snakemake" / "slurm_logs"
         return "".join(p.read_text(errors="replace") for p in sorted(folder.glob(f"*/{key}*/*")))
-
-    def _story(self, key: str) -> str:
-        """Return how a stage's last attempt began, and how many there were."""
-        (log,) = (self.project.root / "logs" / "train").glob(f"{key}-seed0.log")
-        text = log.read_text(encoding="utf-8")
-        number = sum(attempt.group[0] == key for attempt in attempts(self.project.root))
-        resumed = re.search(r"resuming after .*", text)
-        return f"{number} attempts; {resumed[0] if resumed else 'the last one from the start'}"

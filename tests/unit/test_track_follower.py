@@ -112,8 +112,7 @@ def test_what_cannot_be_stored_stops_nothing_else(
     told = capfd.readouterr().err
     assert f"{broken.folder}: not stored: {broken.folder / 'run.json'}: not valid JSON" in told
     assert f"{refused.folder}: not stored: " in told and "answer" not in told
-    names = f"{broken.folder.name}, {refused.folder.name}"
-    assert ended.value.code == 1 and f"next start: 2 runs ({names})\n" in told
+    assert ended.value.code == 1 and f"next start: 2 runs, as {broken.folder.name}\n" in told
     assert stored_run(root, sound.folder).info.status == "FINISHED"
     (broken.folder / "run.json").write_text(said)
     shutil.rmtree(refused.folder)

@@ -25,7 +25,6 @@ from minbert.track.store import Store, Tag, first_line, open_store, say, trackin
 
 _PATIENCE = 20.0
 _LAST_SECONDS = 5.0
-_NAMED = 3
 
 
 class Follower:
@@ -147,10 +146,8 @@ class Follower:
         left = [attempt.name for attempt in self.pending() if not attempt.alive()]
         left += self._new_pages()
         if left and not self.failing:
-            say(
-                f"not stored yet, until the workflow's next start: {counted(len(left), 'run')} "
-                f"({', '.join(left[:_NAMED])}{', ...' if len(left) > _NAMED else ''})"
-            )
+            much = counted(len(left), "run")
+            say(f"not stored yet, until the workflow's next start: {much}, as {left[0]}")
         return len(left)
 
     def _store_one(self, name: str, put: Callable[[Store, Any], None], what: Any) -> None:
