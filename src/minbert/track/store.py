@@ -239,6 +239,8 @@ def _create(path: Path) -> None:
                 f"{path} is on a network disk, where sqlite is slow and may break; set "
                 "MLFLOW_TRACKING_URI to a server, or to sqlite:////LOCAL/DISK/mlflow.db"
             )
+        for end in ("-wal", "-shm"):  # of a deleted store: sqlite would play it into the new one
+            path.with_name(path.name + end).unlink(missing_ok=True)
         with whole(path) as temporary:
             SqlAlchemyStore(f"{_SQLITE}{temporary}", _PROXIED)._dispose_engine()
             with closing(sqlite3.connect(temporary)) as connection:
