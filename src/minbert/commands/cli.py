@@ -147,7 +147,7 @@ Two sentences in a row are a pair; in text files a tab separates them. See docs/
 """,
     ),
     "export": Command(
-        "commands.cli:_export",
+        "predict.export:export",
         "write a trained model as a Hugging Face folder",
         {
             **VARIANT,
@@ -343,12 +343,6 @@ def _unbundle(results: Path, path: Path, digests: Path | None) -> str:
     found = unbundle(path, results, digests)
     said = f"{counted(found.new, 'run')} imported, {found.known} already there"
     return f"{results}: {said}; `minbert plan` says what is left to run"
-
-
-def _export(results: Path, folder: Path, **options: Any) -> str:
-    from minbert.predict.export import export
-
-    return f"{folder}: {', '.join(export(results, folder=folder, **options))}"
 
 
 def _submit(results: Path, **options: Any) -> str:
