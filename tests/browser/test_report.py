@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -48,14 +47,3 @@ def test_links_to_files_lead_to_files(finished: Project, browser: Browser) -> No
     links = browser.evaluate("[...document.querySelectorAll('main a')].map(a => a.pathname)")
     assert len({link for link in links if "/store/train/" in link}) == len(finished.variants())
     assert [link for link in links if not Path(link).exists()] == []
-
-
-def test_the_table_has_what_the_csv_has(finished: Project, browser: Browser) -> None:
-    browser.open((finished.root / "report.html").as_uri())
-    text = browser.evaluate(f"document.getElementById('{PAPER}').innerText")
-    with (finished.root / "tables" / f"{PAPER}.csv").open(encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
-    for line in lines:
-        assert line["row"] in text
-        if line["sst_mean"]:
-            assert f"{float(line['sst_mean']):.3f}" in text
