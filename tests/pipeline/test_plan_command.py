@@ -30,7 +30,7 @@ def test_plan_says_what_is_done_and_what_would_run_and_why(project: Project) -> 
     assert "0 of 2 seeds" in told["1-bert"]
     assert "optimiser.lr: 0.0005 -> 0.001" in told["1-bert"]
     assert "code of train.finetune changed" in told["3-bert"]
-    assert "1 of 2 seeds" in told["baseline"] and "seeds 1 have not run" in told["baseline"]
+    assert "1 of 2 seeds" in told["baseline"] and "not run: seed 1" in told["baseline"]
     assert "12 training jobs, 11 to run" in told["6"]
     assert "GPU-hours" in printed
     parameters = int(told["1-bert"].split("seeds")[1].split()[0].replace(",", ""))

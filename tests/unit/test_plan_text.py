@@ -51,15 +51,15 @@ def test_every_job_is_listed_with_what_differs_from_the_nearest_finished_one(
     assert " est." in line(told, "longer ")
     assert line(told, "scores ").split()[1] == "hybrid-bert"
     assert line(told, "table ").endswith("input scores changed")
-    assert "the plain names do not hold" in line(told, "publish ")
+    assert "out of date" in line(told, "publish ")
     assert "4 training jobs, 1 to run" in told
-    assert "Estimated (est.): if there is none, by operations at" in told
+    assert "estimated (est.) by operations at" in told
 
     finish(plan(tmp_path, "epochs: 20", "epochs: 30, reduction: mean"))
     told = plan_text(plan(tmp_path, "epochs: 20", "epochs: 21"))
     assert line(told, "longer ").endswith("epochs: 20 -> 21"), "of two, the nearer"
     more = plan(tmp_path, seeds=[0, 1])
-    assert line(plan_text(more), "longer ").endswith("seeds 1 have not run")
+    assert line(plan_text(more), "longer ").endswith("not run: seed 1")
 
 
 def test_differences_are_a_few_words() -> None:

@@ -104,7 +104,9 @@ class _Outlook:
         count = parameters(self.plan, self.plan.variants[stage.ref.paper, stage.ref.variant])
         return (
             *(stage.ref.variant, stage.ref.stage, node.key),
-            f"{len(self.seeds) - len(missing)} of {len(self.seeds)} seeds" if missing else "done",
+            f"{len(self.seeds) - len(missing)} of {counted(len(self.seeds), 'seed')}"
+            if missing
+            else "done",
             "unknown" if count is None else f"{count:,}",
             f"{stage_memory(self.plan, node, self.costs) / 1e9:.1f} GB",
             f"{stage.spec.epochs * drawn.steps:,}",
@@ -122,7 +124,7 @@ class _Outlook:
         if not missing:
             return ""
         if len(missing) < len(self.seeds):
-            return f"seeds {some(map(str, missing))} have not run"
+            return f"not run: seed {some(map(str, missing))}"
         return self.earlier.reason(node)
 
     def _interrupted(self, node: Node, seeds: Iterable[int]) -> Iterator[str]:
@@ -162,7 +164,7 @@ class _Outlook:
             why = self.jobs[node, None] or self.earlier.reason(node)
             yield node.kind, title(self.plan, node), node.key, why
         if not self.plan.mark.exists():
-            yield "publish", "-", self.plan.stamp, "the plain names do not hold what is asked for"
+            yield "publish", "-", self.plan.stamp, "the published files are out of date"
 
     def _totals(self) -> Iterator[str]:
         """Yield what there is to run in all, what that rests on, and warnings."""
@@ -178,10 +180,12 @@ class _Outlook:
         )
         hours = sum(costs.operations(node.spec["stage"]) for node in trainings) / GPU_RATE / 3600
         yield f"GPU-hours to run: {hours:.2g}, at {GPU_RATE:.0e} operations/s (an assumption)."
-        yield "Times are those of finished seeds of the same stage."
         rate, measured = costs.rate
         source = "as in finished runs" if measured else "an assumption"
-        yield f"Estimated (est.): if there is none, by operations at {rate:.1e}/s ({source})."
+        yield (
+            "Times are those of the stage's finished seeds; without any, estimated (est.) by "
+            f"operations at {rate:.1e}/s ({source})."
+        )
         if plan.config.tasks:
             yield (
                 f"Of a task of your own, {ASSUMED.train:,} training rows of {ASSUMED.tokens:g} "
