@@ -86,15 +86,15 @@ def test_nothing_is_left_to_do_and_another_encoders_edit_retrains_nothing(mine: 
     assert mine.jobs() == set()
     mine.edit(
         "src/minbert/spec/encoders/roberta.py",
-        '"first_position": pad + 1',
-        '"first_position": 1 + pad',
+        'int(config.get("pad_token_id", 1)) + 1',
+        '1 + int(config.get("pad_token_id", 1))',
     )
     jobs = mine.jobs()
     assert {"backbone", "tokens", "train shared 0", "train lora 0", "train frozen 0"} <= jobs
     mine.edit(
         "src/minbert/spec/encoders/roberta.py",
-        '"first_position": 1 + pad',
-        '"first_position": pad + 1',
+        '1 + int(config.get("pad_token_id", 1))',
+        'int(config.get("pad_token_id", 1)) + 1',
     )
     assert mine.jobs() == set()
 

@@ -39,5 +39,6 @@ def test_the_notes_on_a_killed_job_hide_nothing_that_is_missing(project: Project
 def test_a_job_that_left_some_of_its_files_is_made_again(project: Project) -> None:
     forget(project, "tokens", "scores", "table", "index", "published")
     (project.seed_folder("sst-only") / "predictions.parquet").unlink()
-    next((project.root / "store" / "data").glob("*/report.json")).unlink()
+    for report in (project.root / "store" / "data").glob("*/report.json"):
+        report.unlink()
     assert {"train sst-only 0", "data", "tokens"} <= project.jobs()

@@ -25,7 +25,6 @@ EXPECTED = ["before", "long", "after", "brief"]
 def test_the_longest_chain_starts_first(project: Project) -> None:
     project.edit(GRID, "variants:\n", ROWS)
     targets = [project.target(variant, 0) for variant in EXPECTED]
-    assert "(before . sst+para+sts > after . sst+para+sts)" in project.minbert("plan")
     project.run("snakemake", "--cores", "1", *sorted(targets))
     names = project.variants()
     keys = re.findall(

@@ -103,11 +103,6 @@ def test_snakemake_means_the_same_jobs(changed: str, project: Project) -> None:
     assert project.jobs() == expected
 
 
-def test_the_plan_tells_of_other_versions(project: Project) -> None:
-    NO_EDITS["another version of torch"](project)
-    assert "6 finished runs were made with torch 1.0.0; here" in project.minbert("plan")
-
-
 def test_going_back_finds_the_first_results(project: Project) -> None:
     first, trained = project.tables(), project.trained()
     grid_file = project.folder / GRID

@@ -16,6 +16,8 @@ from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
 from minbert.data import labels
 from minbert.data.labels import SCHEMA
+from minbert.data.parquet import write_file
+from minbert.evaluate.reading import SCHEMA as SCORES
 from minbert.evaluate.score import make
 from minbert.plan.describe import title
 from minbert.plan.plan import Plan
@@ -132,6 +134,8 @@ def test_the_report_says_how_many_rows_have_labels(planned: Any, tmp_path: Path)
     plan = planned(labels=str(tmp_path / "public"))
     need = plan.shown["report"].needs["labels/sst"]
     write_json(need.path(plan.root, None), {"task": "sst", "rows": 9, "labelled": 8})
+    need = plan.shown["report"].needs["scores/p"]
+    write_file(need.path(plan.root, None), SCORES.empty_table())
     material = Material(Job(plan.root, plan.shown["report"].describe(), None, 1))
     none = Verdicts(0, 0, 0, [], [])
     warnings = find_warnings(material, Runs(0, 0, 0.0, {}), none, [], [])

@@ -71,7 +71,7 @@ def test_differences_are_a_few_words() -> None:
         "a.b: 1 -> 3",
         "a.c: 2 -> null",
         "d changed",
-        f"code of minbert.train.run: {'0' * 16} -> null",
+        f"code of train.run: {'0' * 16} -> null",
     ]
     assert f"d: {long} -> null" in shown(found)
 

@@ -14,8 +14,10 @@ import pytest
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
+from minbert.evaluate.score import make
 from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
+from minbert.store.job import Job
 from minbert.store.record import ADOPTED
 from study import search, tables
 from study.again import compared
@@ -58,7 +60,9 @@ def test_a_row_is_compared_prediction_by_prediction(trained_plan: Plan, tmp_path
         shutil.copytree(trained_plan.root, tmp_path / name) for name in ("study", "again")
     )
     for each in (study, root):
-        (each / "tables" / "scores.parquet").unlink()  # Then they are made from the runs.
+        job = Job(each, trained_plan.shown["scores/one"].describe(), None, 1)
+        make(job)
+        shutil.copy2(job.out / "scores.parquet", each / "tables")
     scores, counts = compared(str(root), str(study), "one/three")
     assert scores["anew"].count() >= 3 and scores["anew"].equals(scores["study"])
     assert len(counts) >= 6 and (counts["predictions"] > 0).sum() >= 6

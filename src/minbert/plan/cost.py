@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from minbert.base.errors import UserError
 from minbert.devices.cards import visible_cards
 from minbert.plan.experiment import Experiment
 from minbert.plan.parameters import inserted_parameters
@@ -156,8 +157,8 @@ class Costs:
         """Operations a second: the median of all finished runs, or assumed; whether measured."""
         rates = []
         for run in (run for runs in self._runs.values() for run in runs):
-            # One of other tasks and settings says nothing of a rate.
-            with suppress(ValidationError, KeyError):
+            # One of other tasks and settings, or of data that are gone, says nothing of a rate.
+            with suppress(UserError, ValidationError, KeyError):
                 if run["spec"]["trainable"] != "heads":
                     rates.append(self.operations(run["spec"]) / run["outcome"]["seconds"])
         if rates:

@@ -3,12 +3,17 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from minbert.store.code import PACKAGE
+
 Changes = dict[str, tuple[Any, Any]]
 
 
 def facts(described: Mapping[str, Any]) -> dict[str, Any]:
     """Return all that decides a node's key: settings, then code and inputs."""
-    code = {f"code of {name}": of[:16] for name, of in described["code"].items()}
+    code = {
+        f"code of {name.removeprefix(f'{PACKAGE}.')}": of[:16]
+        for name, of in described["code"].items()
+    }
     needs = {f"input {name}": need["key"] for name, need in described["needs"].items()}
     return described["spec"] | code | needs
 

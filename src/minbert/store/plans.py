@@ -49,10 +49,17 @@ def read_description(root: Path, kind: str, key: str) -> dict[str, Any]:
 
 def described_in(path: Path) -> dict[str, Any]:
     """Read a description; `UserError` if it is damaged, or not of the file's name."""
-    described = read_json(path)
+    described = _read(path)
     if path.stem != f"{described.get('kind')}-{described.get('key')}":
         raise UserError(f"{path}: is damaged, or was renamed; delete it: {AGAIN}")
     return described
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return read_json(path)
+    except UserError as error:
+        raise UserError(f"{error}; delete it: {AGAIN}") from None
 
 
 def write_description(root: Path, described: Mapping[str, Any]) -> None:
@@ -108,7 +115,7 @@ def read_plan(root: Path, plan: str) -> dict[str, Any]:
 
 
 def _planned_in(path: Path) -> dict[str, Any]:
-    if plan_name(record := read_json(path)) != path.stem:
+    if plan_name(record := _read(path)) != path.stem:
         raise UserError(f"{path}: was changed after it was written; delete it: {AGAIN}")
     return record
 
