@@ -87,6 +87,7 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
     key, other = made.train(next(iter(made.stages))).key, "0" * 16
     killed = made.nodes["train", key].folder(made.root, 0) / ".model.safetensors.77.part"
     write_text(killed, "what a killed process was writing")
+    (killed.parent / "run.json").unlink()
     (made.root / "store/train" / other / "seed0").mkdir(parents=True)
     states = {f"{of}/{seed}": made.root / "work" / of / seed / "state-9.pt"
               for of in (key, other, "1" * 16) for seed in ("seed0", "seed1")}  # fmt: skip
@@ -106,6 +107,19 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
     left = [name for name, path in states.items() if path.exists()]
     assert left == [f"{key}/seed0"]
     assert killed.parent.exists() and not killed.exists()
+
+
+def test_what_a_training_left_that_was_killed_as_it_ended_goes(base: Path) -> None:
+    made = plan(base, seeds=[0, 1])
+    fill(made, (0, 1))
+    key = made.train(next(iter(made.stages))).key
+    for seed in (0, 1):
+        write_text(made.root / "work" / key / f"seed{seed}" / "lock", "")
+    assert leftovers(made) == []
+    write_text((kept := made.root / "work" / key / "seed1") / "best-1.safetensors", "x")
+    assert [each.path for each in leftovers(made)] == [kept]
+    (made.train(next(iter(made.stages))).folder(made.root, 1) / "run.json").unlink()
+    assert leftovers(made) == [], "it has not ended"
 
 
 def test_nothing_is_deleted_beside_a_workflow_and_no_job_starts_beside_a_deletion(

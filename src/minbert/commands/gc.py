@@ -37,9 +37,12 @@ def leftovers(plan: Plan) -> list[Leftover]:
     for kind, place in [*places, ("train", plan.root / "work")]:
         for folder in filter(_is_ours, place.glob("*")):
             unneeded = [folder]
-            if (kind, folder.name) in plan.nodes:
+            if node := plan.nodes.get((kind, folder.name)):
                 seeds = seed_folders(folder) if KINDS[kind].seeded else {}
                 unneeded = [path for seed, path in seeds.items() if seed not in plan.config.seeds]
+                if place.name == "work":
+                    done = (path for seed, path in seeds.items() if node.done(plan.root, seed))
+                    unneeded += filter(_holds_a_state, {*done} - {*unneeded})
             title = ""
             with suppress(FileNotFoundError, UserError):
                 described = described_in(description_path(plan.root, kind, folder.name))
@@ -49,6 +52,11 @@ def leftovers(plan: Plan) -> list[Leftover]:
                 size = sum(file.stat().st_size for file in files if file.is_file())
                 found.append(Leftover(path, title, size))
     return sorted(found, key=lambda each: (-each.size, each.path))
+
+
+def _holds_a_state(work: Path) -> bool:
+    """Whether a training that was killed as it ended left more than its lock."""
+    return any(path.name != "lock" for path in work.iterdir())
 
 
 def _is_ours(path: Path) -> bool:
