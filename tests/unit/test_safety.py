@@ -1,8 +1,10 @@
-"""What the code never does, besides what ruff refuses: pickles, unsafe YAML, unquoted words."""
+"""What the code never does, read off its source: pickles, unsafe YAML, shells, open servers."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,17 +20,78 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted(Path(minbert.__path__[0]).rglob("*.py"))
 RULES = [ROOT / "Snakefile", *sorted((ROOT / "workflow" / "rules").glob("*.smk"))]
 
+PICKLING = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+UNSAFE = {
+    "torch.load": "a pickle",
+    **{f"torch.jit.{name}": "code in an archive" for name in ("load", "save")},
+    **{f"np.{name}": "maybe a pickle" for name in ("load", "save", "savez", "fromfile")},
+    **{f"pd.{name}": "a pickle" for name in ("read_pickle", "to_pickle")},
+    **dict.fromkeys(("eval", "exec", "compile", "__import__"), "code from text"),
+    **{f"os.{name}": "a shell" for name in ("system", "popen")},
+    **{f"yaml.{name}": "YAML that makes objects" for name in ("unsafe_load", "full_load", "dump")},
+}
+"""Calls by their whole name."""
 
-def test_weights_are_never_loaded_from_a_pickle() -> None:
-    """What else could run text or data as code, ruff finds."""
-    loads = [call for path in SOURCES for call in re.findall(r"torch\.load\(.*", read(path))]
-    assert loads and all("weights_only=True" in call for call in loads)
-    assert not [path for path in SOURCES if re.search(r"joblib|allow_pickle=True", read(path))]
+
+def calls(path: Path) -> Iterator[tuple[int, str, ast.Call]]:
+    """Yield (line, whole name, call) of each call in a file."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            yield node.lineno, ast.unparse(node.func), node
+
+
+def faults(path: Path) -> Iterator[str]:
+    """Yield what a file does that none may."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(f"{node.module}.{a.name}" for a in node.names)]
+        for name in names:
+            if name.partition(".")[0] in PICKLING or name in UNSAFE:
+                yield f"line {node.lineno}: imports {name}"
+    for line, name, call in calls(path):
+        safe = any(ast.unparse(k) == "weights_only=True" for k in call.keywords)
+        if name in UNSAFE and not (name == "torch.load" and safe):
+            yield f"line {line}: {name} is {UNSAFE[name]}"
+        for keyword in call.keywords:
+            value = ast.unparse(keyword.value)
+            if (keyword.arg, value) in {("shell", "True"), ("allow_pickle", "True")}:
+                yield f"line {line}: {name}({keyword.arg}=True)"
+            if keyword.arg == "weights_only" and value != "True":
+                yield f"line {line}: {name} without weights_only"
+        if name == "yaml.load":
+            loaders = [ast.unparse(k.value) for k in call.keywords if k.arg == "Loader"]
+            if loaders != ["_Loader"]:
+                yield f"line {line}: yaml.load by {loaders or 'the default loader'}"
+
+
+def test_no_module_pickles_or_runs_text() -> None:
+    assert len(SOURCES) > 100
+    found = {str(path): list(faults(path)) for path in SOURCES}
+    assert {path: said for path, said in found.items() if said} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("import pickle", "from joblib import dump", "import torch\ntorch.load('x')"),
+        *("from torch import load", "np.load('x', allow_pickle=True)", "pd.read_pickle('x')"),
+        *("yaml.load(x)", "yaml.load(x, Loader=yaml.Loader)", "from yaml import full_load"),
+        *("subprocess.run('x', shell=True)", "os.system('x')", "eval(x)", "f(weights_only=False)"),
+    ],
+)
+def test_the_check_sees_what_it_is_for(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.py"
+    path.write_text(text)
+    assert list(faults(path))
 
 
 def test_yaml_is_read_by_a_safe_loader() -> None:
     assert issubclass(loader._Loader, yaml.SafeLoader)
-    assert loader._Loader.yaml_constructors.keys() == yaml.SafeLoader.yaml_constructors.keys()
+    made = set(loader._Loader.yaml_constructors) - set(yaml.SafeLoader.yaml_constructors)
+    assert not {tag for tag in made if tag and "python" in tag}
     for text in ("!!python/object/apply:os.system ['true']", "!!python/name:os.system"):
         with pytest.raises(UserError, match="could not determine a constructor"):
             loader.parse_yaml(text, "here")
@@ -44,18 +107,22 @@ def test_rules_quote_what_they_pass_to_a_shell() -> None:
     assert names.count("what=") == names.count("shlex.quote(") == 2
 
 
-def read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
-
-
 def shells(path: Path) -> list[str]:
     """Return the texts that the rules of a file give a shell."""
-    return re.findall(r"shell:\n((?: {8,}f?\".*\"\n)+)", read(path))
+    return re.findall(r"shell:\n((?: {8,}f?\".*\"\n)+)", path.read_text(encoding="utf-8"))
 
 
 def test_servers_listen_on_loopback() -> None:
     words = command(Path("r"), "sqlite:///r/x.db", 5000)
     assert words[words.index("--host") + 1] == "127.0.0.1"
+    open_to_all = [
+        f"{path.name}, line {line}"
+        for path in SOURCES
+        for line, name, call in calls(path)
+        if name.endswith((".bind", "HTTPServer", "create_server"))
+        and any("0.0.0.0" in ast.unparse(a) or "''" in ast.unparse(a) for a in call.args)
+    ]
+    assert open_to_all == []
 
 
 def test_text_of_data_cannot_steer_a_terminal(

@@ -52,7 +52,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.v
 def parse_yaml(text: str, where: str) -> Any:
     """Return the value of `text`; a `UserError` names `where`, line and column."""
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a safe one
+        return yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{where}, line {mark.line + 1}, column {mark.column + 1}" if mark else where

@@ -187,13 +187,6 @@ class Store:
         search = self.client.search_runs
         return _every(partial(search, list(experiments), query, ViewType.ALL, max_results=_PAGE))
 
-    def supersede(self, run_id: str, by: str | None) -> None:
-        """Mark a run that no longer counts with what took its place; None takes the mark away."""
-        if by is None:
-            self.client.delete_tag(run_id, Tag.SUPERSEDED)
-        else:
-            self.client.set_tag(run_id, Tag.SUPERSEDED, by)
-
 
 def _every(search: Callable[..., PagedList[_Found]]) -> Iterator[_Found]:
     """Yield what a search of MLflow's finds, page by page."""

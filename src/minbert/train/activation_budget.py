@@ -52,7 +52,3 @@ def divide(sizes: np.ndarray, budget: float) -> Iterator[slice]:
             start, total = place, 0.0
         total += size
     yield slice(start, len(sizes))
-
-
-def in_parts(budget: float) -> str:
-    return f"parts of {PART * budget / 2**20:.0f} MiB of activations"
