@@ -30,19 +30,8 @@ SIAMESE = {"pairing": "siamese", "features": ["u", "v", "|u-v|"]}
 
 AGGREGATORS: dict[str, Any] = {
     "pcgrad": lambda n: theirs.PCGrad(),
-    "aligned_mtl": lambda n: theirs.AlignedMTL(),
     "cagrad": lambda n: theirs.CAGrad(c=0.4),
-    "dualproj": lambda n: theirs.DualProj(),
-    "fairgrad": lambda n: theirs.FairGrad(alpha=2.0),
-    "gradvac": lambda n: theirs.GradVac(),
-    "imtl_g": lambda n: theirs.IMTLG(),
-    "krum": lambda n: theirs.Krum(n_byzantine=0),
-    "mean": lambda n: theirs.Mean(),
-    "mgda": lambda n: theirs.MGDA(),
     "nash_mtl": theirs.NashMTL,
-    "pcd": lambda n: theirs.PCD(),
-    "random": lambda n: theirs.Random(),
-    "sum": lambda n: theirs.Sum(),
     "upgrad": lambda n: theirs.UPGrad(),
 }
 """torchjd's surgery for n tasks, by our names."""

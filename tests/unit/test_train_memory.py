@@ -85,7 +85,7 @@ def test_the_budget_is_a_share_of_the_machine_and_of_a_large_models_state(
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"surgery": "pcgrad"}, {"shared_layers": 1}, {"weighting": "geometric_mean"}]
+    "settings", [{}, {"surgery": "pcgrad"}, {"shared_layers": 1}, {"weighting": "uncertainty"}]
 )
 def test_parts_add_up_to_the_whole_batch(
     settings: dict[str, Any], make_spec: Any, sources: Any

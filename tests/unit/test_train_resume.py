@@ -39,13 +39,10 @@ STAGES: dict[str, dict[str, Any]] = {
         "optimiser": paced("onecycle"),
     },
     "whole gradients": {"surgery": "pytorch_pcgrad", "shared_layers": 1, "shared_end": "top"},
-    "GradVac": {"surgery": "gradvac"},
     "Nash-MTL": {"surgery": "nash_mtl"},
-    "PCD": {"surgery": "pcd"},
-    "uncertainty": {"weighting": "uncertainty"},
+    "uncertainty, by task": {"weighting": "uncertainty", "shared_layers": "none"},
     "a dynamic average": {"weighting": "dynamic_average"},
-    "a geometric mean, by task": {"weighting": "geometric_mean", "shared_layers": "none"},
-    "random weights and surgery": {"weighting": "random", "surgery": "random"},
+    "random weights and surgery": {"weighting": "random", "surgery": "pcgrad"},
     "all tasks in one pass": {
         "tasks": {"sst": {}, "para": SIAMESE, "sts": {"convolution": {}}},
         "shared_layers": 1,
@@ -216,7 +213,7 @@ def test_stopped_anywhere_it_ends_in_the_same_bits(
 
 
 ON_DEVICE = [
-    *(FULL, "PCD", "uncertainty", "a dynamic average"),
+    *(FULL, "uncertainty, by task", "a dynamic average"),
     *("sequential, layers shared in part", "fusion, cosine", "cached features"),
 ]
 """Stages whose states have tensors on the device, of each kind."""

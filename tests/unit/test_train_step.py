@@ -131,7 +131,7 @@ def pytorch_pcgrad(gradients: list[Any], draw: torch.Generator) -> list[Tensor]:
     return [part.view_as(like) for part, like in zip(parts, likes, strict=True)]
 
 
-@pytest.mark.parametrize("weighting", [None, "geometric_mean"])
+@pytest.mark.parametrize("weighting", [None, "uncertainty"])
 @pytest.mark.parametrize("para", ["cls", "mean"], ids=["all use the pooler", "two do"])
 @pytest.mark.parametrize(("seed", "shared_layers"), [(0, "all"), (1, 1), (0, 0)])
 def test_whole_gradients_are_merged_as_in_pytorch_pcgrad(

@@ -32,20 +32,14 @@ PARTS: dict[str, dict[str, str]] = {
     "surgery": {
         "pcgrad": "minbert.train.surgery.pcgrad:pcgrad",
         "pytorch_pcgrad": "minbert.train.surgery.pytorch_pcgrad:PytorchPCGrad",
-        **{
-            name: f"minbert.train.surgery.torchjd:{name}"
-            for name in (
-                *("aligned_mtl", "cagrad", "dualproj", "fairgrad", "gradvac", "imtl_g", "krum"),
-                *("mean", "mgda", "nash_mtl", "pcd", "random", "upgrad"),
-            )
-        },
-        "sum": "minbert.train.surgery.torchjd:sum_of_all",
+        "cagrad": "minbert.train.surgery.torchjd:cagrad",
+        "nash_mtl": "minbert.train.surgery.torchjd:nash_mtl",
+        "upgrad": "minbert.train.surgery.torchjd:upgrad",
     },
     "weighting": {
         "uncertainty": "minbert.train.weightings.uncertainty:Uncertainty",
         "dynamic_average": "minbert.train.weightings.dynamic_average:DynamicAverage",
         "random": "minbert.train.weightings.random:Random",
-        "geometric_mean": "minbert.train.weightings.geometric_mean:GeometricMean",
     },
     "penalty": {"smart": "minbert.train.smart:SmartPenalty"},
     "divergence": {

@@ -207,8 +207,8 @@ class StageSpec(Spec):
         if self.shared_end == "top" and isinstance(self.shared_layers, str):
             yield f"'shared_end: top' with 'shared_layers: {self.shared_layers}': give a number"
         if self.surgery or self.weighting:
-            if len(trained) < 2 + (self.surgery == "krum") or sampler.name in ONE_TASK:
-                yield "'surgery' and 'weighting' need two (krum: three) or more tasks in each step"
+            if len(trained) < 2 or sampler.name in ONE_TASK:
+                yield "'surgery' and 'weighting' need two or more tasks in each step"
             if self.surgery and (self.shared_layers == "none" or how == "heads"):
                 yield "'surgery' needs trained parameters that tasks share; here are none"
             if self.weighting and self.reduction == "mean":
