@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.files import write_json
-from minbert.spec.config import Config
+from minbert.spec.config import BatchSizes, Config, HeadFactors, Scale, Steps, Tracking
 from minbert.spec.entry import NAME
 from minbert.spec.grid import Adjustments, FiguresFile, GridFile
 from minbert.spec.task import TASKS
+from pages.configuration import field_texts
 
 FILES = {
     "config": "config.schema.json",
@@ -21,6 +22,8 @@ FILES = {
 }
 """Where each schema is kept, under `workflow/`."""
 
+PARTS = (Scale, HeadFactors, Steps, BatchSizes, Tracking)
+"""Models whose fields are keys of a configuration, below `Config`'s own."""
 
 ADJUST = ("defaults", "override")
 """Keys of a configuration that hold settings of a stage."""
@@ -31,8 +34,11 @@ def schemas() -> dict[str, dict[str, Any]]:
     stage = Adjustments.model_json_schema()
     config, grid = Config.model_json_schema(), GridFile.model_json_schema()
     config["$defs"] |= stage.pop("$defs")
+    for model, schema in ((Config, config), *((m, config["$defs"][m.__name__]) for m in PARTS)):
+        for key, text in field_texts(model).items():
+            schema["properties"][key]["description"] = text
     for key in ADJUST:
-        config["properties"][key] = {**stage, "properties": {**stage["properties"]}}
+        config["properties"][key] |= {**stage, "properties": {**stage["properties"]}}
     task = {"anyOf": [{"$ref": "#/$defs/TaskSpec"}, {"type": "null"}]}
     tasks = {
         "type": ["object", "null"],

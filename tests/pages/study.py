@@ -134,23 +134,6 @@ def _failed(row: Mapping[str, Any], task: str) -> int:
     return int(row[f"{task}_n"] - row[f"{task}_above"]) if row[f"{task}_n"] > 0 else 0
 
 
-def gains() -> Iterator[Line]:
-    """Yield what each row gains over models that train one task each, in per cent."""
-    yield "paper", "gain over single tasks, in per cent"
-    for paper in PAPERS:
-        rows = table(paper)
-        rows = rows[rows["table"].notna()].dropna(subset=["delta_m_mean"])
-        rows = rows.drop_duplicates("keys").sort_values("delta_m_mean", ascending=False)
-        half = rows["delta_m_high"] - rows["delta_m_mean"]
-        said = [
-            _signed(gain, 1) + (f" ± {width:.1f}" if width else "")
-            for gain, width in zip(rows["delta_m_mean"], half, strict=True)
-        ]
-        pairs = zip(rows["variant"], said, strict=True)
-        if not rows.empty:
-            yield paper, ", ".join(f"{name} {gain}" for name, gain in pairs)
-
-
 def depths(part: str) -> Iterator[Line]:
     """Yield the overall scores of each line at every depth that a `part` of the study has."""
     *_, path = yaml.safe_load((STUDY / f"{part}.yaml").read_text("utf-8"))["grids"]
@@ -258,7 +241,6 @@ def _signed(value: float, digits: int) -> str:
 TABLES: Mapping[str, Callable[..., Iterator[Line]]] = {
     "rows": rows_reached,
     "floors": at_the_floor,
-    "gains": gains,
     "depths": depths,
     "heads": heads,
     "differences": differences,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from own_tasks import using
+from pages.configuration import configuration_page
 from pages.rows import rows_page
-from pydantic import BaseModel
 
 from minbert.commands.cli import COMMANDS, STEPS
-from minbert.spec.config import Config, load_config
+from minbert.spec.config import load_config
 from minbert.spec.entry import TaskEntry
 from minbert.spec.resolve import Variant, resolve
 from minbert.spec.stage import StageSpec
@@ -148,40 +148,20 @@ def test_snakemake_is_given_no_target_after_config(name: str) -> None:
             assert all("=" in word for word in first), f"{name}: '{line}'"
 
 
-def config_keys(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (dotted key, default) for each leaf of the configuration."""
-    for name, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from config_keys(kind, f"{prefix}{name}.")
-            continue
-        default = None if field.is_required() else field.get_default(call_default_factory=True)
-        yield f"{prefix}{name}", list(default) if isinstance(default, tuple) else default
-
-
-def test_every_key_of_the_configuration_is_documented() -> None:
-    documented = {
-        key: row for row in rows("docs/configuration.md", "key") for key in row[0].split(", ")
-    }
-    known = dict(config_keys(Config))
-    assert {key.strip("`") for key in documented} == set(known)
-    for key, default in known.items():
-        row = documented[f"`{key}`"]
-        assert len(row) == 4 and all(row), f"{key}: a cell is empty"
-        if row[2].startswith("`"):
-            assert parse_yaml(row[2].strip("`"), key) == default, f"{key}: another default"
-        else:
-            assert default is None or key in ("course", "lmrd"), f"{key}: its default is not said"
+def test_the_page_of_the_configuration_is_what_its_fields_say() -> None:
+    said = "run cd tests && python -m pages.configuration"
+    assert TEXT["docs/configuration.md"] == configuration_page(), said
 
 
 def test_every_key_of_a_stage_is_documented() -> None:
     text = TEXT["docs/adding.md"]
     for key in {*StageSpec.model_fields, *TaskSpec.model_fields} - {"tasks"}:
-        assert re.search(rf"^\| .*`{key}(?:\.\w+)?`", text, re.MULTILINE), key
+        assert re.search(rf"^- .*`{key}(?:\.\w+)?`", text, re.MULTILINE), key
 
 
 def test_every_key_of_a_task_of_ones_own_is_documented() -> None:
-    named = {name for cells in rows("docs/adding.md", "key of a task") for name in cells[:1]}
+    _, _, keys = TEXT["docs/adding.md"].partition("Keys of a task:\n")
+    named = re.findall(r"^- (`\w+`(?:, `\w+`)*): ", keys, re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", " ".join(named))) == set(TaskEntry.model_fields)
 
 

@@ -48,48 +48,57 @@ class Factors(Spec):
     """Factors on what a grid says."""
 
     learning_rate: Factor = 1.0
+    """Factor on `optimiser.lr`, above 0 and up to a million."""
     epochs: Factor = 1.0
+    """The same on `epochs`; rounded, at least 1."""
 
 
 class Steps(Spec):
-    """The optimiser steps of a stage: `per_epoch` for each epoch of its grid, `min` at least.
-
-    A stage whose steps have one task each has as many for each of its tasks. The steps are divided
-    into `epochs`, each of which ends with dev scores (default: as many as the stage has).
-    """
+    """The optimiser steps of a stage."""
 
     per_epoch: Count | None = None
+    """Optimiser steps for each epoch that a stage has in its grid, whatever the size of the data.
+    Their sum is divided among the stage's epochs. A stage whose steps have one task each, such as a
+    sequential one, has that many for each task."""
     min: Count = 1
+    """The fewest optimiser steps of a stage; only with `scale.steps.per_epoch`."""
     epochs: Count | None = None
+    """The epochs into which those steps are divided, instead of the stage's; dev is scored after
+    each. Only with `scale.steps.per_epoch`."""
 
 
 class BatchSizes(Spec):
-    """What batches shrink to: a stage's largest to `max`, the others by as much.
-
-    None becomes smaller than `min`: a step of two examples is mostly noise.
-    """
+    """What batches shrink to: a step of two examples is mostly noise."""
 
     max: Count | None = None
+    """If a stage's largest batch is larger than this, all its batches shrink by the same factor."""
     min: Count = 1
+    """No batch becomes smaller than this."""
+
+
+class HeadFactors(Factors):
+    """Factors of stages that train heads alone: on cached features an epoch costs little."""
+
+    learning_rate: Factor = 1.0
+    """Factor for stages that train only heads; no other key of `scale` but the next applies to
+    them."""
+    epochs: Factor = 1.0
+    """The same on their `epochs`."""
 
 
 class Scale(Factors):
-    """What every stage may cost, and what another backbone needs.
-
-    With `steps.per_epoch` the epochs divide those instead of passing over the data. Stages that
-    train `heads` alone have factors of their own, and no more: on cached features an epoch costs
-    little.
-    """
+    """What every stage may cost, and what a different backbone needs."""
 
     steps: Steps = Steps()
     batch_size: BatchSizes = BatchSizes()
-    heads: Factors = Factors()
+    heads: HeadFactors = HeadFactors()
 
 
 class Tracking(Spec):
     """Whether runs are logged to MLflow's store."""
 
     enabled: bool = True
+    """Whether measurements are copied into MLflow."""
 
 
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
@@ -104,51 +113,70 @@ def _to_tasks(value: Any) -> Any:
 
 
 class Config(Spec):
-    """config.yaml; docs/configuration.md explains its keys. Paths are relative to where one runs,
-    those of `grids` and of `published`, the papers' scores, to the Snakefile.
+    """config.yaml. `docs/configuration.md` lists its keys with the texts below them here."""
 
-    `tasks` are one's own beside the built-in ones, or the YAML file that has them.
-
-    `course` is a folder or a base URL, `lmrd` a tar.gz or its URL; `labels` is a folder with a file
-    of labels of test rows by task, which nothing but scores on test reads.
-    `limit` keeps that many examples of each task and split, evenly spaced, for small runs.
-    `backbone` is `builtin`, a folder, or a hub name with its `revision`. `checksums` are those of
-    files by path: a file that is there must have its own, and finished results that were made of
-    just these stand for a source that is not. With `verify`, data is read again even if size and
-    time of its files are as they were. `defaults` are merged under a stage's settings, `override`
-    over them, after `scale`. What these make equal although a grid has it different is refused.
-    `only` asks for a part of the grids: patterns of papers, variants and PAPER/VARIANT.
-    """
-
-    results: Location = "results"
     grids: Annotated[tuple[Location, ...], Field(min_length=1), OneOrMore, Distinct]
+    """Grid files: NAME is `workflow/grids/NAME.yaml`; a path ending in `.yaml` is relative to the
+    Snakefile."""
     published: Location = PUBLISHED
+    """The scores that the papers report, shown beside ours; relative to the Snakefile."""
+    only: Names = ()
+    """Patterns of papers, variants, or PAPER/VARIANT, with `*`, `?` and `[...]`: runs only this
+    part of the grids; an empty list means everything."""
     seeds: Annotated[
         tuple[Seed, ...], Field(min_length=1, max_length=1000), BeforeValidator(to_list), Distinct
     ] = (0,)
+    """Whole numbers from 0 to 4294967295. Each distinct stage is trained once per seed."""
+    results: Location = "results"
+    """The results folder; the tables and figures in one belong to one set of config files."""
     data: Literal["real", "builtin"] = "real"
-    limit: Count | None = None
+    """`real`, the course's files and LMRD, or `builtin`, the built-in corpus."""
     course: Location = COURSE_URL
+    """The files of SST, para, STS and CFIMDB: a folder, or a URL, whose files must have the pinned
+    checksums. Default: the course's repository, at a pinned commit."""
     lmrd: Location = LMRD_URL
+    """The movie reviews, read only if a variant uses the task `lmrd`: a tar.gz, or the publisher's
+    URL, the default."""
     labels: Location | None = None
+    """A folder with labels of the course's test rows, with which every variant is scored on test
+    too; only with `data: real`."""
     tasks: Annotated[
         dict[OwnName, TaskEntry],
         BeforeValidator(_to_tasks, json_schema_input_type=str | dict[str, TaskEntry]),
     ] = Field(default_factory=dict)
-    backbone: Location = BACKBONE
-    revision: str | None = None
+    """Your own tasks by name, or the YAML file that has them."""
+    limit: Count | None = None
+    """Take that many examples of each task and split, evenly spaced, for small runs."""
+    verify: bool = False
+    """Read data again even if the size and time of its files have not changed; without it, an edit
+    that keeps both goes unnoticed."""
     checksums: dict[Location, Checksum] = Field(default_factory=dict)
+    """Checksums of files of `course`, `lmrd`, `tasks` and `backbone`, by their paths as the
+    configuration gives them; see below."""
+    backbone: Location = BACKBONE
+    """Pretrained weights with their tokenizer: `builtin`, a folder or a hub name."""
+    revision: str | None = None
+    """The hub's commit, 40 hex digits, required for a hub name but the default's, which is
+    pinned."""
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]{1,2})?)$")] = "auto"
+    """Where training runs: `cpu`, `mps`, `cuda` or `cuda:N`; `auto` is a CUDA GPU if there is one,
+    else the CPU."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """`fp32` or `bf16`; `auto` is `bf16` on an AMD GPU, on NVIDIA's since Ampere, and on a CPU with
+    AMX or AVX-512 bf16 where a short probe finds it faster."""
     threads: Annotated[Count, Field(le=MAX_THREADS)] | Literal["auto"] = "auto"
+    """CPU threads of a job that trains or caches features."""
     keep_weights: bool = True
+    """False: weights are deleted once no later stage needs them; scores, histories and predictions
+    stay."""
     checkpoint_seconds: Positive = 300.0
+    """How often a training job saves its state, besides after each epoch."""
+    tracking: Tracking = Tracking()
     scale: Scale = Scale()
     defaults: dict[str, Any] = Field(default_factory=dict)
+    """A stage's keys: values for every stage, where its grid sets none."""
     override: dict[str, Any] = Field(default_factory=dict)
-    only: Names = ()
-    tracking: Tracking = Tracking()
-    verify: bool = False
+    """A stage's keys, merged into every stage, after its paper's settings and `scale`."""
 
     @model_validator(mode="before")
     @classmethod
