@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from tokenizers import BertWordPieceTokenizer
 from transformers import BertConfig, BertModel
 
-from minbert.data.tokenizer import SPECIAL_TOKENS, bert_tokenizer, save_tokenizer
 from minbert.model.convert import convert_hugging_face
 from minbert.spec.architecture import Architecture
 from minbert.spec.task import TASKS
@@ -50,6 +50,7 @@ RANKS = np.array([1, 10, 100, 1000, 5000, 13000])
 SHARES = np.array([0.06, 0.275, 0.53, 0.765, 0.94, 1.0])
 """Share of all word pieces that the most frequent ones are, as in SST, Quora and STS."""
 
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SPLITS = {"train": 512, "dev": 512, "test": 0}
 
 
@@ -77,7 +78,7 @@ def make_workload(folder: Path, size: str, splits: dict[str, int] | None = None)
     )
     BertModel(config).save_pretrained(theirs)
     words = {word: n for n, word in enumerate(_vocabulary(architecture.vocab_size))}
-    save_tokenizer(bert_tokenizer(words), theirs / "tokenizer.json")
+    BertWordPieceTokenizer(words).save(str(theirs / "tokenizer.json"))
     ours.mkdir()
     convert_hugging_face(theirs, ours)
     rows = splits or SPLITS

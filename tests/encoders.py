@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import (
+    BertWordPieceTokenizer,
+    Tokenizer,
+    decoders,
+    models,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from torch import Tensor
 
 from minbert.data.tokenizer import load_tokenizer
@@ -32,13 +40,14 @@ LENGTHS = (5, 17, 1, 30, 9, 17, 33, POSITIONS)
 
 
 def write_word_pieces(folder: Path) -> None:
-    """Write a `vocab.txt` of `VOCABULARY` pieces."""
+    """Write BERT's `tokenizer.json` of `VOCABULARY` pieces."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = sorted({word.strip(",?:!") for line in TEXT for word in line.split()})
     letters = "abcdefghijklmnopqrstuvwxyz?,!':"
     pieces = list(dict.fromkeys([*special, *words, *letters, *(f"##{c}" for c in letters)]))
     pieces += [f"[unused{n}]" for n in range(VOCABULARY - len(pieces))]
-    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
+    vocabulary = {piece: n for n, piece in enumerate(pieces)}
+    BertWordPieceTokenizer(vocabulary).save(str(folder / "tokenizer.json"))
 
 
 def _byte_pairs(special: list[str]) -> Tokenizer:

@@ -83,8 +83,8 @@ def architecture() -> Architecture:
 def backbone(architecture: Architecture, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A backbone folder; its weights are larger than initial ones, so that outputs differ."""
     from model_batches import initial_backbone
+    from tokenizers import BertWordPieceTokenizer
 
-    from minbert.data.tokenizer import bert_tokenizer, save_tokenizer
     from minbert.model.weights import save_weights
 
     folder = tmp_path_factory.mktemp("backbone")
@@ -93,7 +93,7 @@ def backbone(architecture: Architecture, tmp_path_factory: pytest.TempPathFactor
     save_weights(folder / "model.safetensors", large)
     write_json(folder / "config.json", architecture.model_dump())
     words = {word: number for number, word in enumerate(WORDS)}
-    save_tokenizer(bert_tokenizer(words), folder / "tokenizer.json")
+    BertWordPieceTokenizer(words).save(str(folder / "tokenizer.json"))
     return folder
 
 

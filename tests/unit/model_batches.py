@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers import BertWordPieceTokenizer
 from torch import Tensor
 
 from minbert.model.convert import convert_hugging_face
@@ -112,6 +113,7 @@ def bert_of_transformers(folder: Path, hidden: int, layers: int) -> Any:
     model = transformers.BertModel(config)
     model.save_pretrained(folder / "hf")
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(55))]
-    (folder / "hf" / "vocab.txt").write_text("\n".join(words) + "\n")
+    tokenizer = BertWordPieceTokenizer({word: n for n, word in enumerate(words)})
+    tokenizer.save(str(folder / "hf" / "tokenizer.json"))
     convert_hugging_face(folder / "hf", folder / "ours")
     return model

@@ -227,7 +227,7 @@ class Absent:
             write_text(place / "mine" / f"{split}.csv", "a,b\nx,1\n")
         write_text(place / "reviews.tar", "reviews")
         write_json(place / "model" / "config.json", BERT)
-        write_text(place / "model" / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
+        write_text(place / "model" / "vocab.txt", "[PAD]")
         write_text(place / "model" / "model.safetensors", "weights")
         write_text(place / "labels" / "para.csv", "id,label\n")
         TASKS.use(Task.of(*each) for each in load_config(self.values()).tasks.items())

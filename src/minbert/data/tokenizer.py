@@ -1,59 +1,25 @@
-"""A backbone's tokenizer: made from all that a Hugging Face folder says, and how it frames rows.
+"""A backbone's tokenizer: the `tokenizer.json` of its folder, and how it frames sentences.
 
-Ids and token types are those of `AutoTokenizer` (transformers 4.57), or the folder is refused.
+Ids and token types are those of `AutoTokenizer` (transformers 4.57) of the folder.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tokenizers import (
-    Encoding,
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-)
+from tokenizers import Tokenizer
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, whole
 from minbert.spec.architecture import Architecture
 
-TOKENIZERS = ("tokenizer.json", "vocab.txt")
-"""Of these files, the first that a folder has is its tokenizer."""
+TOKENIZER = "tokenizer.json"
 BESIDE = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 """Files that must not say otherwise."""
-_SETTINGS, _, _ADDED = BESIDE
-
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-"""BERT's."""
-CONTINUES = "##"
-"""The prefix of a WordPiece that continues a word."""
-
-_BERT = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
-_SPECIAL = {
-    **dict.fromkeys(_BERT, SPECIAL_TOKENS),
-    "RobertaTokenizer": ("<s>", "<pad>", "</s>", "<unk>", "<mask>"),
-}
-"""The tokens that a class adds by default, which a text is never split in."""
-# transformers 5 writes the last name for the one before it.
-_CLASSES = (*_SPECIAL, "PreTrainedTokenizer", "TokenizersBackend")
-"""The classes of transformers, without "Fast", whose tokens a `tokenizer.json` gives."""
-_OPTIONS = {
-    "do_lower_case": ("normalizer", "lowercase"),
-    "strip_accents": ("normalizer", "strip_accents"),
-    "tokenize_chinese_chars": ("normalizer", "handle_chinese_chars"),
-    "add_prefix_space": ("pre_tokenizer", "add_prefix_space"),
-}
-"""Settings: a part of a tokenizer, and its attribute. A normalizer's are read by BERT's classes."""
-_DEFAULTS = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
-"""Settings of BERT's classes."""
-_FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
-"""What decides where an added token is found in a text; the last only beside a normalizer."""
+_NAMING = ("_token", "_special_tokens", "added_tokens_decoder")
+"""How their keys end that name tokens; of the last file all keys are tokens."""
 _MERGE = (
     "Make one tokenizer.json of all its files where transformers is installed: "
     "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
@@ -75,22 +41,15 @@ class Framing(NamedTuple):
 def framing(tokenizer: Tokenizer, path: Path) -> Framing:
     """Return what a tokenizer puts around sentences; `UserError`, naming its file, for nothing."""
     encoded = tokenizer.encode("a", "b")
-    one, two = _runs(tokenizer.encode("a")), _runs(encoded)
-    special = [[ids for sentence, ids in runs if sentence is None] for runs in (one, two)]
-    sentences = [sentence for sentence, _ in two]
-    if sentences != [None, 0, None, 1, None] or special[0] != special[1][::2]:
+    pairs = zip(encoded.sequence_ids, encoded.ids, strict=True)
+    runs = [(of, tuple(token for _, token in run)) for of, run in groupby(pairs, itemgetter(0))]
+    if [sentence for sentence, _ in runs] != [None, 0, None, 1, None]:
         raise UserError(
-            f"{path}: the special tokens around a sentence are {special[0]}, around a pair "
-            f"{special[1]}; expected some in each place, and the same (the file's post_processor)"
+            f"{path}: a pair becomes {encoded.tokens}; expected special tokens before, between and "
+            "after the sentences (the file's post_processor)"
         )
-    before, between, after = special[1]
+    (_, before), _, (_, between), _, (_, after) = runs
     return Framing(before, between, after, two_types=encoded.type_ids[-1] == 1)
-
-
-def _runs(encoded: Encoding) -> list[tuple[int | None, tuple[int, ...]]]:
-    """Return runs of tokens: the number of their sentence, or None for special ones, and ids."""
-    pairs = groupby(zip(encoded.sequence_ids, encoded.ids, strict=True), key=itemgetter(0))
-    return [(sentence, tuple(token for _, token in run)) for sentence, run in pairs]
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
@@ -111,31 +70,25 @@ def save_tokenizer(tokenizer: Tokenizer, out: Path) -> None:
 
 
 def folder_tokenizer(folder: Path, arch: Architecture) -> Tokenizer:
-    """Make the tokenizer of a Hugging Face folder, whose encoder is `arch`.
+    """Read the tokenizer of a Hugging Face folder, whose encoder is `arch`.
 
-    Raises `UserError`, naming file and key, if a file is missing or damaged, if files contradict
-    each other, or if ids do not fit the embeddings or the special tokens in `config.json`.
+    Raises `UserError`, naming the file, if it is missing or damaged, if a file beside it has other
+    tokens or case, or if ids do not fit the embeddings or the special tokens in `config.json`.
     """
-    path = next((path for name in TOKENIZERS if (path := folder / name).is_file()), None)
-    if path is None:
-        raise UserError(f"{folder}: has neither {' nor '.join(TOKENIZERS)}. {_MERGE}")
-    config = read_json(folder / "config.json")
-    said = {name: read_json(folder / name) for name in BESIDE if (folder / name).is_file()}
-    kind, where = arch.tokenizer, "config.json: model_type"
-    for name, values in {"config.json": config, **said}.items():
-        if named := values.get("tokenizer_class"):
-            kind, where = str(named).removesuffix("Fast"), f"{name}: tokenizer_class"
-    if kind not in (_CLASSES if path.suffix == ".json" else _BERT):
-        raise UserError(
-            f"{folder}/{where} stands for {kind}, whose tokens {path.name} alone does not give; "
-            "take the files of the weights' source, or choose a different backbone"
-        )
-    if path.suffix == ".json":
-        tokenizer = load_tokenizer(path)
-    else:
-        tokenizer = _read_word_pieces(path, said.get(_SETTINGS, {}))
-    for name, problem in _contradictions(tokenizer, kind, said):
-        raise UserError(f"{folder / (name or path.name)}: {problem}. {_MERGE}")
+    path = folder / TOKENIZER
+    if not path.is_file():
+        raise UserError(f"{folder}: has no {TOKENIZER}. {_MERGE}")
+    tokenizer, config = load_tokenizer(path), read_json(folder / "config.json")
+    added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+    for beside in (folder / name for name in BESIDE if (folder / name).is_file()):
+        said = read_json(beside)
+        lower = getattr(tokenizer.normalizer, "lowercase", None)
+        if lower not in (None, said.get("do_lower_case", lower)):
+            raise UserError(f"{beside}: do_lower_case is not {lower} as in {TOKENIZER}. {_MERGE}")
+        given = [value for key, value in said.items() if key.endswith(_NAMING)]
+        for token in _texts(list(said) if beside.name == BESIDE[-1] else given):
+            if token not in added:
+                raise UserError(f"{beside}: '{token}' is no token of {TOKENIZER}. {_MERGE}")
     around, largest = framing(tokenizer, path), max(tokenizer.get_vocab().values())
     has = {name: (around.before + around.after)[at] for name, at in arch.token_ids.items()}
     wrong = [name for name, token in has.items() if config.get(name) not in (None, token)]
@@ -148,72 +101,13 @@ def folder_tokenizer(folder: Path, arch: Architecture) -> Tokenizer:
     return tokenizer
 
 
-def _read_word_pieces(path: Path, settings: Mapping[str, Any]) -> Tokenizer:
-    """Return BERT's tokenizer of a `vocab.txt`; a token's id is its line number from 0."""
-    with path.open(encoding="utf-8") as lines:
-        vocabulary = {line.rstrip("\n"): number for number, line in enumerate(lines)}
-    if missing := [token for token in SPECIAL_TOKENS if token not in vocabulary]:
-        raise UserError(f"{path}: the vocabulary has no {', '.join(missing)}; is it BERT's?")
-    options = {
-        _OPTIONS[key][1]: found if isinstance(found := settings.get(key), bool) else default
-        for key, default in _DEFAULTS.items()
-    }
-    return bert_tokenizer(vocabulary, normalizers.BertNormalizer(**options))
-
-
-def bert_tokenizer(
-    vocabulary: Mapping[str, int], normalizer: normalizers.Normalizer | None = None
-) -> Tokenizer:
-    """Return BERT's tokenizer (Devlin et al., 2019): normalise, split, longest match first.
-
-    `vocabulary` maps tokens to ids and contains `SPECIAL_TOKENS`. `normalizer` is that of
-    bert-base-uncased by default. There is no truncation or padding.
-    """
-    tokenizer = Tokenizer(models.WordPiece(dict(vocabulary), unk_token="[UNK]"))
-    tokenizer.normalizer = normalizer or normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece(prefix=CONTINUES)
-    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
-    )
-    return tokenizer
-
-
-def _contradictions(
-    tokenizer: Tokenizer, kind: str, said: Mapping[str, Mapping[str, Any]]
-) -> Iterator[tuple[str, str]]:
-    """Yield what the files beside a tokenizer, or its class, say otherwise: file, and the problem.
-
-    The file is "" if it is the tokenizer's own.
-    """
-    settings = said.get(_SETTINGS, {})
-    for key, (part, name) in _OPTIONS.items():
-        if key in settings and (kind in _BERT or part != "normalizer"):
-            state = getattr(getattr(tokenizer, part), name, settings[key])
-            if state != settings[key]:
-                yield _SETTINGS, f"{key} is {settings[key]!r:.80}, but {state} in the tokenizer"
-    added = {token.content: token for token in tokenizer.get_added_tokens_decoder().values()}
-    if missing := [token for token in _SPECIAL.get(kind, ()) if token not in added]:
-        yield "", f"added_tokens has no {', '.join(missing)}, as {kind} has"
-    flags = _FLAGS if tokenizer.normalizer is not None else _FLAGS[:-1]
-    for file, key, token in _tokens(said):
-        has = added.get(token["content"])
-        given = token if key == "added_tokens_decoder" else {}
-        if has is None or any(given.get(n) not in (None, getattr(has, n)) for n in flags):
-            yield file, f"{key} has '{token['content']}', which the tokenizer has not, or otherwise"
-
-
-def _tokens(said: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield file, key, and what is said of a token: its `content` at least."""
-    for file, values in said.items():
-        for key, value in values.items():
-            found = key if file == _ADDED else value
-            named = key.endswith(("_token", "_special_tokens", "added_tokens_decoder"))
-            if isinstance(found, dict) and "content" not in found:
-                found = list(found.values())
-            for each in found if isinstance(found, list) else [found]:
-                if each and (named or file == _ADDED):
-                    yield file, key, each if isinstance(each, dict) else {"content": each}
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the tokens in a value: a text, an object with its `content`, or several of these."""
+    match value:
+        case str():
+            yield value
+        case {"content": content}:
+            yield content
+        case dict() | list():
+            for each in value.values() if isinstance(value, dict) else value:
+                yield from _texts(each)

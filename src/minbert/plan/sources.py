@@ -14,7 +14,7 @@ from minbert.base.progress import counted
 from minbert.data.identity import DigestCache
 from minbert.data.sources import Place, check_file, label_files, located
 from minbert.data.tables import FORMS, form_of
-from minbert.data.tokenizer import TOKENIZERS, folder_tokenizer
+from minbert.data.tokenizer import TOKENIZER, folder_tokenizer
 from minbert.spec.architecture import (
     KNOWN,
     WEIGHTS,
@@ -198,7 +198,7 @@ class Sources:
         files, shapes = {n: of.removeprefix("sha256:") for n, of in stated.items()}, None
         if folder.is_dir():
             shapes = from_hugging_face(folder / "config.json")
-            if any((folder / name).is_file() for name in TOKENIZERS):
+            if (folder / TOKENIZER).is_file():
                 folder_tokenizer(folder, shapes)
             read = backbone_files(folder)
             files = {path.name: self._checksum(path).partition(":")[2] for path in read}

@@ -13,7 +13,8 @@ from minbert.spec.yaml import inside, validated
 SHARDS = "model.safetensors.index.json"
 """Says which of several files has which tensor; counts if there is no `WEIGHTS`."""
 FILES = ("config.json", WEIGHTS, "tokenizer.json", "vocab.txt", "tokenizer_config.json")
-"""The files of a Hugging Face folder that a backbone is made from, as far as present."""
+"""The files of a Hugging Face folder that are a backbone's, as far as present. `vocab.txt` is not
+read: it is in the keys of finished results."""
 
 ACTIVATIONS = {
     "gelu": ("gelu", "gelu_python"),

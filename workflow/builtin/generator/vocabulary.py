@@ -10,11 +10,15 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from tokenizers import Tokenizer, decoders, models, processors
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from minbert.data.tokenizer import CONTINUES, SPECIAL_TOKENS, bert_tokenizer, save_tokenizer
+from minbert.data.tokenizer import save_tokenizer
 
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+CONTINUES = "##"
+"""The prefix of a WordPiece that continues a word."""
 # The share of whole words among the entries that are left after the characters.
 WORD_SHARE = 0.9
 LONGEST_PIECE = 8
@@ -38,6 +42,21 @@ def train_vocabulary(texts: Iterable[str], size: int, out: Path) -> None:
         counts.update(word for word, _ in splitter.pre_tokenize_str(clean))
     entries = {entry: i for i, entry in enumerate(choose_entries(counts, size))}
     save_tokenizer(bert_tokenizer(entries), out)
+
+
+def bert_tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
+    """Return BERT's tokenizer (Devlin et al., 2019): normalise, split, longest match first."""
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = BertNormalizer()
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix=CONTINUES)
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    return tokenizer
 
 
 def choose_entries(counts: Counter[str], size: int) -> list[str]:

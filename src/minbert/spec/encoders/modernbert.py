@@ -30,7 +30,6 @@ class ModernBert(Architecture):
     gated: ClassVar[bool] = True
     kept: ClassVar[tuple[int, int]] = (16, 4)
     two_types: ClassVar[bool] = False
-    tokenizer: ClassVar[str] = "PreTrainedTokenizer"
     settings: ClassVar[Mapping[str, str]] = {
         **{ours: name for ours, name in Architecture.settings.items() if ours != "types"},
         "layer_norm_eps": "norm_eps",

@@ -15,7 +15,6 @@ class Roberta(Architecture):
     family: str = "roberta"
 
     two_types: ClassVar[bool] = False
-    tokenizer: ClassVar[str] = "RobertaTokenizer"
     token_ids: ClassVar[Mapping[str, int]] = {"bos_token_id": 0, "eos_token_id": -1}
     prefix: ClassVar[str] = "roberta."
 
