@@ -36,7 +36,7 @@ def test_words_of_a_command_line_get_their_types() -> None:
     assert config.only == ("*-bert",)
     for word, said in (
         ("epochs", "'epochs': expected KEY=VALUE"),
-        ("seeds=[0", "^--config seeds, line 1, column 3: .* expected ',' or"),
+        ("seeds=[0", "^--config seeds, line 1, column 3: expected ',' or"),
     ):
         with pytest.raises(UserError, match=said):
             load_config({}, [word])
@@ -97,7 +97,7 @@ def test_scalars_follow_yaml_1_2(text: str) -> None:
         (b"- a\n", "expected 'key: value' lines, found ['a']"),
         (b"a: !!python/object:os.system {}\n", "line 1, column 4: could not determine a construct"),
         (b"a: *b\n", "line 1, column 4: found undefined alias 'b'"),
-        (b"a: \x01\n", "not readable as YAML"),
+        (b"a: \x01\n", "unacceptable character"),
         (b"a: \xff\n", "byte 3 is not UTF-8; save it as UTF-8"),
     ],
 )

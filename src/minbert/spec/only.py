@@ -15,10 +15,8 @@ def part_of(grids: Sequence[Grid], only: Sequence[str]) -> list[Grid]:
     that are about variants which are left out go with them. Raises `UserError` for a pattern that
     matches nothing.
     """
-    if not only:
-        return list(grids)
-    chosen: dict[str, set[str]] = {grid.paper: set() for grid in grids}
     names = [f"{grid.paper}/{name}" for grid in grids for name in grid.rows]
+    chosen: set[str] = set() if only else {*names}
     for pattern in only:
         found = [n for n in names if any(fnmatchcase(w, pattern) for w in (n, *n.split("/")))]
         if not found:
@@ -26,9 +24,9 @@ def part_of(grids: Sequence[Grid], only: Sequence[str]) -> list[Grid]:
                 f"config: only: {pattern!r} matches no paper, variant or PAPER/VARIANT of the "
                 f"grids.{did_you_mean(pattern, [*names, *(n.split('/')[1] for n in names)])}"
             )
-        for paper, name in (n.split("/") for n in found):
-            chosen[paper].add(name)
-    return [_part(grid, chosen[grid.paper]) for grid in grids if chosen[grid.paper]]
+        chosen.update(found)
+    parts = ((grid, {n for n in grid.rows if f"{grid.paper}/{n}" in chosen}) for grid in grids)
+    return [_part(grid, named) for grid, named in parts if named]
 
 
 def _part(grid: Grid, named: set[str]) -> Grid:

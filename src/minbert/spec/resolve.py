@@ -1,11 +1,13 @@
 """From grid files and a configuration to typed stages, each with the stages it starts from.
 
-A variant's keys are defaults of its `stages`. Each is merged over the configuration's `defaults`,
-scaled, overridden and typed; then the stages are found that `start` and `fuse` name.
+A variant is merged over what it extends; `expand` and `tune` make a variant of each value. Its keys
+are defaults of its `stages`, each of which is merged over the configuration's `defaults`, scaled,
+overridden and typed. Then the stages are found that `start` and `fuse` name.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, product
 from pathlib import Path
@@ -15,13 +17,21 @@ from pydantic import Field
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.config import Config, Scale
-from minbert.spec.grid import BACKBONE, Adjustments, Display, GridFile, Name, Paper, Template
+from minbert.spec.grid import (
+    BACKBONE,
+    Adjustments,
+    Display,
+    GridFile,
+    Name,
+    Paper,
+    Template,
+    VariantKeys,
+)
 from minbert.spec.protocol import RULES
 from minbert.spec.published import MAJORITY
 from minbert.spec.stage import INSERTED, ONE_TASK, StageSpec
 from minbert.spec.task import TASKS, Task, overall_tasks
-from minbert.spec.variants import MAIN, variants_of
-from minbert.spec.yaml import inside, load_yaml, merge, validated, without_nulls
+from minbert.spec.yaml import inside, load_yaml, merge, nested, validated, without_nulls
 
 
 @dataclass(frozen=True, order=True)
@@ -117,23 +127,20 @@ def _grid(files: Mapping[Path, GridFile], config: Config) -> Grid:
     """Return the grid of a paper's files."""
     with inside(", ".join(map(str, files))):
         said = _joined(files.values())
-        said.setdefault("overall", Paper.model_fields["overall"].default)
         rows = dict[str, dict[str, Any]]()
         stages = dict[StageRef, Stage]()
-        for row, keys in variants_of(said.pop("templates", {}), said.pop("variants", {})):
-            if rows.setdefault(row["name"], row) is not row:
-                raise UserError(f"two variants are called '{row['name']}'; rename one")
+        for row, keys in _variants(said.pop("templates", {}), said.pop("variants", {})):
+            rows[name := row["name"]] = row
             if not row.get("best_of"):
-                with inside(f"variant '{row['name']}'"):
-                    stages |= _stages(row["name"], keys, said, config)
+                with inside(f"variant '{name}'"):
+                    stages |= _stages(name, keys, said, config)
         linked = _linked(stages).values()
         said["tasks"] = [task for task in TASKS if any(task in of.spec.tasks for of in linked)]
         said["overall_tasks"] = said.get("overall_tasks") or overall_tasks(said["tasks"])
-        said["path"] = next((path for path, file in files.items() if file.title), next(iter(files)))
         for name, row in rows.items():
             own = tuple(stage for stage in linked if stage.ref.variant == name)
             row |= {"paper": said["paper"], "stages": own}
-        grid = validated(Grid, {**said, "variants": rows})
+        grid = validated(Grid, {**said, "path": next(iter(files)), "variants": rows})
         for mistake in _mistakes(grid):
             raise UserError(mistake)
     return grid
@@ -141,22 +148,119 @@ def _grid(files: Mapping[Path, GridFile], config: Config) -> Grid:
 
 def _joined(files: Iterable[GridFile]) -> dict[str, Any]:
     """Return what a paper's files say together."""
-    said: dict[str, Any] = {}
+    said: dict[str, Any] = {"overall": Paper.model_fields["overall"].default}
     for file in files:
         for key in file.model_fields_set:
             value = getattr(file, key)
-            before = said.setdefault(
-                key, type(value)() if isinstance(value, dict | tuple) else value
-            )
             if isinstance(value, dict):
-                if twice := before.keys() & value:
+                if twice := said.get(key, {}).keys() & value:
                     raise UserError(f"two files have {key} called '{min(twice)}'; rename one")
-                said[key] = before | value
-            elif isinstance(value, tuple):
-                said[key] = before + value
-            elif value != before:
-                raise UserError(f"one file has '{key}: {before}', another '{value}'; say it once")
+                value = said.get(key, {}) | value
+            said[key] = said.get(key, ()) + value if isinstance(value, tuple) else value
     return said
+
+
+def _variants(
+    templates: Mapping[str, Template], variants: Mapping[str, VariantKeys]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield how each variant is shown, and the keys of its stages: none if it has no stages.
+
+    What `tune` tries follows the variant, which is the best of these.
+    """
+    bodies = {name: of.model_dump(exclude_unset=True) for name, of in templates.items()}
+    for pattern, variant in variants.items():
+        for name, body in _expanded(pattern, variant.model_dump(exclude_unset=True)):
+            if bodies.setdefault(name, body) is not body:
+                raise UserError(
+                    f"two variants or templates are called '{name}'; rename one, or put the last "
+                    "word of each key of 'expand' into the name, in braces"
+                )
+    for name in bodies:
+        if name not in templates:
+            with inside(f"variant '{name}'"):
+                yield from _tuned(name, without_nulls(_flat(name, bodies, templates)))
+
+
+def _expanded(name: str, body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the variants that one with `expand` stands for."""
+    for settings in _combinations(body.pop("expand", None) or {}):
+        filled, own = name, dict(body)
+        for key, word, value in settings:
+            braces = f"{{{_last(key)}}}"
+            filled = filled.replace(braces, word)
+            for shown, text in own.items():
+                own[shown] = text.replace(braces, word) if isinstance(text, str) else text
+            own = merge(own, nested(key, value))
+        yield filled, own
+
+
+def _combinations(axes: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, Any], ...]]:
+    """Yield each combination of axes: (dotted key, what the value is called, value) of each.
+
+    An axis is a list, or a mapping with words for its values.
+    """
+    named = [
+        [(key, word, value) for word, value in values.items()]
+        if isinstance(values, dict)
+        else [(key, _spelt(value), value) for value in values]
+        for key, values in axes.items()
+    ]
+    return product(*named)
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def _spelt(value: Any) -> str:
+    """Return how a value is spelt in a variant's name: 1e-4 and 0.0001 are both `1e-4`."""
+    if isinstance(value, list | tuple):
+        return "-".join(map(_spelt, value))
+    if isinstance(value, float):
+        return f"{Decimal(repr(value)):e}" if 0 < abs(value) < 1e-3 else f"{value:g}"
+    return value if isinstance(value, str) else str(value).lower()
+
+
+def _flat(
+    name: str, bodies: Mapping[str, dict[str, Any]], templates: Collection[str], *below: str
+) -> dict[str, Any]:
+    """Return the values of a variant or template over those of what it extends."""
+    if name in below:
+        raise UserError(f"'extends' goes round in a circle: {' -> '.join([*below, name])}")
+    if name not in bodies:
+        raise UserError(f"'{below[-1]}' extends unknown '{name}'.{did_you_mean(name, bodies)}")
+    own, values = dict(bodies[name]), dict[str, Any]()
+    for parent in own.pop("extends", None) or ():
+        found = _flat(parent, bodies, templates, *below, name)
+        kept = () if parent in templates else Display.model_fields
+        values = merge(values, {key: value for key, value in found.items() if key not in kept})
+    return merge(values, own)
+
+
+def _tuned(name: str, keys: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield a variant, and what it tries if it is tuned."""
+    shown: dict[str, Any] = {"name": name, "label": name, "row": name}
+    shown |= {key: keys.pop(key) for key in Display.model_fields if key in keys}
+    if shown.get("best_of") and keys:
+        raise UserError(f"'best_of' trains nothing, so '{next(iter(keys))}' does not apply")
+    if not (tune := keys.pop("tune", None)):
+        yield shown, keys
+        return
+    tried: dict[str, str] = {}
+    candidates = []
+    for settings in _combinations(tune):
+        # A half of dev chooses among the settings, so it chooses their epochs too.
+        values, said = {"selection_split": "half", **keys}, []
+        for key, word, value in settings:
+            values = merge(values, nested(key, value))
+            said.append(f"{_last(key)} {word}")
+        candidate = f"{name}.{'.'.join(said).replace(' ', '-')}"
+        tried[candidate] = ", ".join(said)
+        label = f"{shown['label']}, {tried[candidate]}"
+        own = {"name": candidate, "label": label, "row": candidate, "tuned_for": name}
+        candidates.append((own, values))
+    yield {**shown, "tried": tried, "best_of": tuple(tried)}, {}
+    yield from candidates
 
 
 def _stages(
@@ -165,7 +269,7 @@ def _stages(
     """Return a variant's stages; it has one, `main`, if it names none."""
     shared = validated(Template, values).model_dump(exclude_unset=True)
     found: dict[StageRef, Stage] = {}
-    for own in shared.pop("stages", None) or MAIN:
+    for own in shared.pop("stages", None) or ({"name": "main"},):
         with inside(f"stage '{own['name']}'"):
             ref = StageRef(paper["paper"], variant, own["name"])
             if ref in found:
@@ -177,13 +281,12 @@ def _stages(
 
 def _chosen(keys: dict[str, Any]) -> dict[str, Any]:
     """Return a stage's keys with the tasks that `train` (default: all) and `evaluate_only` name."""
-    train, carried = keys.pop("train", ()), keys.pop("evaluate_only", ())
-    named = {task: {"trained": True} for task in train}
-    named |= {task: {"trained": False} for task in carried}
-    tasks = {name: task for name, task in keys.get("tasks", {}).items() if name != "*"}
-    if train:
-        tasks = {name: task for name, task in tasks.items() if name in named}
-    return {**keys, "tasks": merge(tasks, named)}
+    train = keys.pop("train", ())
+    carried = keys.pop("evaluate_only", ())
+    named = {task: {"trained": task in train} for task in (*train, *carried)}
+    tasks = keys.get("tasks", {})
+    kept = {name: tasks[name] for name in tasks if name in (named if train else TASKS)}
+    return {**keys, "tasks": merge(kept, named)}
 
 
 def _specs(keys: Mapping[str, Any], config: Config) -> tuple[StageSpec, StageSpec]:
@@ -281,39 +384,38 @@ def _unfit(stage: Stage, stages: Mapping[StageRef, Stage]) -> Iterator[str]:
 
 def _mistakes(grid: Grid) -> Iterator[str]:
     """Yield what a paper says of variants and tasks that are not there, or do not fit."""
-    stages = {stage.ref: stage for of in grid.variants.values() for stage in of.stages}
-    trained = {ref.variant for ref in stages if ref.variant in grid.rows}
+    rows = grid.rows
+    trained = [name for name, row in rows.items() if row.stages]
     named: list[tuple[str, Iterable[str], Collection[str]]] = [
         ("single", [grid.single] if grid.single else [], trained),
-        ("parameter_ratios", chain(*grid.parameter_ratios), grid.variants),
-        *((f"claim '{claim.text}'", claim.variants, grid.rows) for claim in grid.claims),
+        ("parameter_ratios", chain(*grid.parameter_ratios), rows),
+        *((f"claim '{claim.text}'", claim.variants, rows) for claim in grid.claims),
         *(
-            (f"variant '{name}': best_of", row.best_of, trained)
-            for name, row in grid.rows.items()
+            (f"'{row.name}': best_of", row.best_of, trained)
+            for row in rows.values()
             if not row.tried
         ),
     ]
-    for where, names, fit in named:
+    for where, names, known in named:
         for name in names:
-            if name not in fit:
-                lacks = "has no results of its own" if name in grid.variants else "is not there"
-                near = did_you_mean(name, [*fit, MAJORITY])
-                yield f"{where}: variant '{name}' {lacks}.{near}"
+            if name not in known:
+                near = did_you_mean(name, [*known, MAJORITY])
+                yield f"{where}: there is no variant '{name}' with results.{near}"
     for claim in grid.claims:
         for task, name in product(claim.task, claim.variants):
-            of = (name, *grid.variants[name].best_of)
+            of = (name, *rows[name].best_of)
             scored = {task for each in of for task in grid.variants[each].scored}
-            overall = grid.overall_tasks if task in ("overall", *RULES) else (task,)
-            if missing := [each for each in overall if each not in scored]:
+            wanted = grid.overall_tasks if task in ("overall", *RULES) else (task,)
+            if missing := [each for each in wanted if each not in scored]:
                 yield (
                     f"claim '{claim.text}': '{task}' needs the task '{missing[0]}', but variant "
                     f"'{name}' has {', '.join(sorted(scored))}.{did_you_mean(task, scored)}"
                 )
+    stages = {stage.ref: stage for of in grid.variants.values() for stage in of.stages}
     for stage in stages.values():
         for ref in (stage.ref, *stage.after) if grid.variants[stage.ref.variant].tuned_for else ():
             if stages[ref].spec.selection_split != "half":
                 yield (
-                    f"'{stage.ref}' is tuned: a half of dev chooses among the settings and is not "
-                    f"reported, so it must choose the epochs of '{ref}', too; say "
-                    "'selection_split: half' there, and nothing in 'override'"
+                    f"'{stage.ref}' is tuned: a half of dev chooses its settings and is not "
+                    f"reported, so '{ref}' needs 'selection_split: half', too"
                 )

@@ -53,13 +53,10 @@ def parse_yaml(text: str, where: str) -> Any:
     """Return the value of `text`; a `UserError` names `where`, line and column."""
     try:
         return yaml.load(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"{where}, line {mark.line + 1}, column {mark.column + 1}" if mark else where
-        reason = ": ".join(filter(None, (error.context, error.problem)))
-        raise UserError(f"{place}: {reason}") from None
     except yaml.YAMLError as error:
-        raise UserError(f"{where}: not readable as YAML: {error}") from None
+        mark = getattr(error, "problem_mark", None)
+        place = f"{where}, line {mark.line + 1}, column {mark.column + 1}" if mark else where
+        raise UserError(f"{place}: {getattr(error, 'problem', error)}") from None
 
 
 def read_text(path: Path) -> str:
