@@ -17,9 +17,7 @@ def test_the_page_counts_the_rows_that_the_index_calls_scored() -> None:
     index = read_csv(study.STUDY / "tables" / "index.csv")
     scored = [line for line in index if line["status"] == "scored"]
     assert in_words(index).startswith(f"{len(scored)} of {len(index)} published rows scored")
-    assert f"| rows | {len(scored)} of the {len(index)} have scores" in study.PAGE.read_text(
-        "utf-8"
-    )
+    assert f"rows: {len(scored)} of the {len(index)} have" in study.PAGE.read_text("utf-8")
     assert all(any(line[f"{name}_ours"] for name in FIGURES) for line in scored)
 
 
