@@ -6,99 +6,90 @@ import ast
 import copy
 import difflib
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 MESSAGES = {"UserError", "ValueError", "print", "say", "_arg", "_flag", "add_parser", "nearest"}
 """What is called with texts for people."""
 
-OTHERS: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
-    **{ast.Lt: (ast.LtE, ast.Gt), ast.LtE: (ast.Lt, ast.GtE)},
-    **{ast.Gt: (ast.GtE, ast.Lt), ast.GtE: (ast.Gt, ast.LtE)},
-    **{ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.In: (ast.NotIn,), ast.NotIn: (ast.In,)},
-    **{ast.Is: (ast.IsNot,), ast.IsNot: (ast.Is,), ast.And: (ast.Or,), ast.Or: (ast.And,)},
-    **{ast.Add: (ast.Sub,), ast.Sub: (ast.Add,), ast.Mult: (ast.Div, ast.Add)},
-    **{ast.Div: (ast.Mult,), ast.FloorDiv: (ast.Div, ast.Mult), ast.Mod: (ast.Mult,)},
-    **{ast.Pow: (ast.Mult,), ast.BitAnd: (ast.BitOr,), ast.BitOr: (ast.BitAnd,)},
+OTHERS: dict[type[ast.AST], type[ast.AST]] = {
+    **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt},
+    **{ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In},
+    **{ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And},
+    **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult},
+    **{ast.FloorDiv: ast.Div, ast.Mod: ast.Mult, ast.Pow: ast.Mult},
+    **{ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd},
 }
 """What takes the place of an operator."""
+
+CONTROL = "an edit of what starts the makers, which is outside all digests"
+MAKER_CALL = "    return maker.make("
+THREE_EPOCHS = '    job.spec.get("stage", {}).update(epochs=3)\n'
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed module: its path under the package, where, what was done, and the new source.
-
-    `line` is the first one of the statement that was changed.
-    """
+    """A changed module: its path under the package, what was done, and the new source."""
 
     module: str
-    line: int
     what: str
-    diff: str
     source: str
+    diff: str
+
+    def __str__(self) -> str:
+        return f"{self.module}: {self.what}\n{self.diff}"
 
 
-@dataclass(frozen=True)
-class Site:
-    """A change of the node `number` of a tree (`_nodes`); `line` is where its statement begins."""
+Change = tuple[str, Callable[[Any], object]]
+"""What is done, and a function that does it to a node."""
 
-    number: int
-    line: int
-    what: str
-    change: Callable[[Any], object]
+Site = tuple[int, str, Callable[[Any], object]]
+"""A change of the node of this number (`_nodes`)."""
 
 
-def draw(
-    source: Path, seed: int, number: int, lines: Mapping[str, Collection[int]] | None = None
-) -> Mutant:
-    """Return the mutant `number` of a seed: a change of a random statement in `source`.
+def control(source: Path) -> Mutant:
+    """Return `CONTROL`: each stage trains three epochs, whatever its spec says."""
+    module = "commands/steps.py"
+    before, call, after = (source / module).read_text("utf-8").partition(MAKER_CALL)
+    assert call
+    return Mutant(module, CONTROL, before + THREE_EPOCHS + call + after, f"+{THREE_EPOCHS}")
 
-    With `lines` ({module: lines}) only the statements that begin on one of them are drawn.
-    """
+
+def draw(source: Path, seed: int, number: int, modules: Collection[str]) -> Mutant:
+    """Return the mutant `number` of a seed: a random change of one of `modules` in `source`."""
     dice = random.Random(f"{seed} {number}")
-    places = [
-        (name, tree, of_statement)
-        for name, tree, found in _modules(source)
-        for of_statement in found
-        if lines is None or of_statement[0].line in lines.get(name, ())
-    ]
+    places = [place for place in _places(source) if place[0] in modules]
     while True:
-        name, tree, of_statement = dice.choice(places)
-        if mutant := apply(name, tree, dice.choice(of_statement)):
+        name, tree, site = dice.choice(places)
+        if mutant := apply(name, tree, site):
             return mutant
 
 
 @cache
-def _modules(source: Path) -> list[tuple[str, ast.Module, list[list[Site]]]]:
-    """Return each module, its tree, and its changes by statement."""
+def _places(source: Path) -> list[tuple[str, ast.Module, Site]]:
+    """Return each change with its module and the tree of that."""
     found = []
     for path in sorted(source.rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
-        by_line = groupby(sorted(sites(tree), key=lambda site: site.line), lambda site: site.line)
-        found.append((path.relative_to(source).as_posix(), tree, [list(of) for _, of in by_line]))
+        found += [(path.relative_to(source).as_posix(), tree, site) for site in sites(tree)]
     return found
 
 
 def sites(tree: ast.Module) -> Iterator[Site]:
     """Yield every change of a module."""
-    for number, (node, line) in enumerate(_nodes(tree)):
+    for number, node in enumerate(_nodes(tree)):
         for what, change in _changes(node):
-            yield Site(number, line, what, change)
-        for name in ("body", "orelse", "finalbody"):
-            body = getattr(node, name, None)
-            for at, statement in enumerate(body if isinstance(body, list) else ()):
-                if _can_go(statement):
-                    yield Site(number, statement.lineno, "a statement dropped", _drop(name, at))
+            yield number, what, change
 
 
 def apply(name: str, tree: ast.Module, site: Site) -> Mutant | None:
     """Return the module with one change; None if the change does not parse, or changes nothing."""
+    number, what, change = site
     changed = copy.deepcopy(tree)
-    site.change(next(node for n, (node, _) in enumerate(_nodes(changed)) if n == site.number))
+    change(list(_nodes(changed))[number])
     try:
         after = ast.unparse(ast.fix_missing_locations(changed))
         if ast.dump(ast.parse(after)) == ast.dump(tree):
@@ -108,26 +99,19 @@ def apply(name: str, tree: ast.Module, site: Site) -> Mutant | None:
     before = ast.unparse(tree).splitlines()
     lines = difflib.unified_diff(before, after.splitlines(), n=0, lineterm="")
     diff = "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
-    return Mutant(name, site.line, site.what, diff, after + "\n")
+    return Mutant(name, what, after + "\n", diff)
 
 
-def statement_at(source: str, line: int) -> int:
-    """Return the first line of the innermost statement that has this line."""
-    statements = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt))
-    return max(s.lineno for s in statements if s.lineno <= line <= (s.end_lineno or 0))
-
-
-def _nodes(node: ast.AST, line: int = 0) -> Iterator[tuple[ast.AST, int]]:
-    """Yield what may be changed at and below a node, each with its statement's first line."""
+def _nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what may be changed at and below a node."""
     if _is_left_out(node):
         return
-    line = node.lineno if isinstance(node, ast.stmt) else line
-    yield node, line
+    yield node
     for name, value in ast.iter_fields(node):
         if name not in ("annotation", "returns", "format_spec", "decorator_list"):
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):
-                    yield from _nodes(child, line)
+                    yield from _nodes(child)
 
 
 def _is_left_out(node: ast.AST) -> bool:
@@ -136,8 +120,6 @@ def _is_left_out(node: ast.AST) -> bool:
         case ast.Expr(value=ast.Constant()) | ast.Import() | ast.ImportFrom() | ast.Raise():
             return True
         case ast.Assert() | ast.If(test=ast.Name(id="TYPE_CHECKING")):
-            return True
-        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
             return True
         case ast.Assign(targets=[ast.Name(id="__version__")]):
             return True
@@ -148,91 +130,61 @@ def _is_left_out(node: ast.AST) -> bool:
     return False
 
 
-def _can_go(statement: ast.stmt) -> bool:
+def _can_go(statement: ast.AST) -> bool:
     match statement:
-        case ast.Expr(value=ast.Call()):
-            return _called(statement.value) not in MESSAGES
+        case ast.Expr(value=ast.Call() as call):
+            return _called(call) not in MESSAGES
         case ast.AugAssign() | ast.Continue() | ast.Break() | ast.Delete():
             return True
-        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
-            return True
-        case ast.If(orelse=[]):
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.If(orelse=[]):
             return not _is_left_out(statement)
     return False
 
 
-def _called(call: ast.expr) -> str:
-    function = getattr(call, "func", None)
-    return str(getattr(function, "attr", getattr(function, "id", "")))
-
-
-Change = tuple[str, Callable[[Any], object]]
+def _called(call: ast.Call) -> str:
+    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
 
 
 def _changes(node: ast.AST) -> Iterator[Change]:
     """Yield the changes of a node, each of which changes a copy of it in place."""
+    body = getattr(node, "body", ())
+    for at, statement in enumerate(body if isinstance(body, list) else ()):
+        if _can_go(statement):
+            yield "a statement dropped", _drop(at)
     match node:
-        case ast.Constant(value=value):
-            for other in _constants(value):
-                yield f"{value!r} -> {other!r}"[:60], _set("value", other)
-        case ast.BinOp() | ast.AugAssign() | ast.BoolOp():
-            for op in OTHERS.get(type(node.op), ()):
-                yield f"{type(node.op).__name__} -> {op.__name__}", _set("op", op())
+        case ast.Constant(value=bool() as value):
+            yield f"{value} -> {not value}", _set("value", not value)
+        case ast.Constant(value=int() as value):
+            yield f"{value} -> {value + 1}", _set("value", value + 1)
+        case ast.Constant(value=float() as value):
+            yield f"{value} -> {value * 2}", _set("value", value * 2)
+        case ast.Constant(value=str() as value):
+            yield f"{value[:40]!r} -> ...x", _set("value", f"{value}x")
+        case ast.BinOp(op=op) | ast.AugAssign(op=op) | ast.BoolOp(op=op) if type(op) in OTHERS:
+            other = OTHERS[type(op)]
+            yield f"{type(op).__name__} -> {other.__name__}", _set("op", other())
         case ast.Compare(ops=[op]):
-            for other in OTHERS[type(op)]:
-                yield f"{type(op).__name__} -> {other.__name__}", _set("ops", [other()])
-        case ast.UnaryOp(op=ast.Not() | ast.USub() as op, operand=operand):
-            yield f"{type(op).__name__} dropped", _set("operand", ast.UnaryOp(op, operand))
+            other = OTHERS[type(op)]
+            yield f"{type(op).__name__} -> {other.__name__}", _set("ops", [other()])
         case ast.If() | ast.IfExp():
             yield "a branch taken in all cases", _set("test", ast.Constant(True))
-            if node.orelse:
-                yield "branches swapped", _swap("body", "orelse")
-        case ast.Return(value=value) if value is not None:
+        case ast.Return(value=ast.AST()):
             yield "nothing returned", _set("value", None)
         case ast.For() | ast.comprehension():
             yield "a loop reversed", _listed("[::-1]")
             yield "a loop without its first", _listed("[1:]")
-            if getattr(node, "ifs", []):
-                yield "a filter dropped", lambda copied: copied.ifs.pop()
         case ast.Call():
-            if len(node.args) > 1 and not any(isinstance(a, ast.Starred) for a in node.args):
-                yield "arguments swapped", lambda copied: copied.args.insert(0, copied.args.pop(1))
             for at, keyword in enumerate(node.keywords):
                 if keyword.arg not in {None, "title", "help", "strict"}:
                     yield f"{keyword.arg}= dropped", lambda copied, at=at: copied.keywords.pop(at)
-    if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.BitOr):
-        yield "operands swapped", _swap("left", "right")
-    if isinstance(node, ast.BoolOp):
-        yield "a condition dropped", lambda copied: copied.values.pop()
-
-
-def _constants(value: object) -> list[object]:
-    if isinstance(value, bool):
-        return [not value]
-    if isinstance(value, int):
-        return [value + 1, value - 1, *([0] if value > 1 else []), *([-value] if value else [])]
-    if isinstance(value, float):
-        return [value * 2, value / 2, value + 1]
-    if isinstance(value, str):
-        return [f"{value}x"]
-    return []
 
 
 def _set(name: str, value: object) -> Callable[[Any], object]:
-    return lambda node: setattr(node, name, copy.deepcopy(value))
+    return lambda node: setattr(node, name, value)
 
 
-def _swap(one: str, other: str) -> Callable[[Any], object]:
-    def change(node: Any) -> None:
-        first, second = getattr(node, one), getattr(node, other)
-        setattr(node, one, second)
-        setattr(node, other, first)
-
-    return change
-
-
-def _drop(name: str, at: int) -> Callable[[Any], object]:
-    return lambda node: getattr(node, name).__setitem__(at, ast.Pass())
+def _drop(at: int) -> Callable[[Any], object]:
+    return lambda node: node.body.__setitem__(at, ast.Pass())
 
 
 def _listed(part: str) -> Callable[[Any], object]:
