@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+from filelock import FileLock
 from pipeline.project import Project
 
 from minbert.spec.task import TASKS
@@ -17,10 +19,15 @@ hypothesis.settings.load_profile("same for all")
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Run the tiny grid once; nobody may change it."""
-    project = Project.make(tmp_path_factory.mktemp("pipeline") / "finished")
-    (project.folder / "printed.txt").write_text(project.snakemake("all"), encoding="utf-8")
-    return project
+    """Run the tiny grid once for all processes that test; nobody may change it."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    printed = folder / "finished" / "printed.txt"
+    with FileLock(folder / "finished.lock"):
+        if not printed.exists():
+            project = Project.make(printed.parent)
+            printed.write_text(project.snakemake("all"), encoding="utf-8")
+    return Project(printed.parent)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from .changes import GRID
+from .edits import GRID
 from .project import Project
 
 pytestmark = pytest.mark.pipeline

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from .changes import GRID
+from .edits import GRID
 from .project import PAPER, Project, planned_jobs
 from .test_looking import content
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .changes import GRID, Change, config, grid
+from .edits import GRID, Change, config, grid
 from .project import CHECKOUT, Project
 
 pytestmark = pytest.mark.pipeline
