@@ -8,9 +8,9 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from filelock import FileLock
 from pipeline.project import Project
 
+from minbert.base.locks import exclusive_lock
 from minbert.spec.task import TASKS
 
 hypothesis.settings.register_profile("same for all", derandomize=True, deadline=None)
@@ -23,7 +23,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     folder = tmp_path_factory.getbasetemp()
     folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
     printed = folder / "finished" / "printed.txt"
-    with FileLock(folder / "finished.lock"):
+    with exclusive_lock(folder / "making", "the tiny grid", 600):
         if not printed.exists():
             project = Project.make(printed.parent)
             printed.write_text(project.snakemake("all"), encoding="utf-8")
