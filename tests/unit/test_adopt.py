@@ -208,11 +208,11 @@ variants:
 """
 
 
-def own_plan(base: Path, results: str = "results") -> Plan:
+def own_plan(base: Path, results: str = "results", **config: Any) -> Plan:
     """Return a plan of a task whose files lie in `base`/news."""
     task = {"files": str(base / "news"), "kind": "classification", "classes": 2}
     tasks = {"news": task | {"sentence1": "a", "label": "b"}}
-    return plan_of(base, grids=["mine.yaml"], tasks=tasks, results=str(base / results))
+    return plan_of(base, grids=["mine.yaml"], tasks=tasks, results=str(base / results), **config)
 
 
 def test_bundled_results_stand_for_data_that_are_not_there(tmp_path: Path, edit: Editing) -> None:
@@ -230,7 +230,9 @@ def test_bundled_results_stand_for_data_that_are_not_there(tmp_path: Path, edit:
     (tmp_path / "news").rename(tmp_path / "away")
     assert unbundle(tmp_path / "runs.zip", tmp_path / "other").new == 1
     edit(STEP, "minbert.data.examples", "minbert.data.tokenise", "minbert.data.dataset")
-    new = own_plan(tmp_path, "other")
+    with zipfile.ZipFile(tmp_path / "runs.zip") as archive:
+        checksums = json.loads(archive.read("config.json"))["checksums"]
+    new = own_plan(tmp_path, "other", checksums=checksums)
     assert "2 results carried over" in adopt(new), "the run, and the report on its data"
     assert waiting(new) == set()
     (data,) = [node for node in new.nodes.values() if node.kind == "data"]

@@ -13,6 +13,7 @@ from minbert.data.examples import Example, write_examples
 from minbert.data.identity import checksum
 from minbert.data.labels import file_labels, make, read_labels
 from minbert.data.sources import label_files
+from minbert.spec.config import Config, load_config
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 from workflow import labels as script
@@ -33,7 +34,7 @@ def job(root: Path, text: str) -> Job:
     need = {"kind": "data", "key": "k", "file": "examples.parquet", "seed": None}
     spec = {"task": "sst", "files": {"labels": checksum(root / "sst.csv", "sha256")}}
     node = {"kind": "labels", "key": "l", "spec": spec, "needs": {"examples": need}}
-    return Job(root, {**node, "extra": {"path": str(root / "sst.csv")}}, None, 1)
+    return Job(root, {**node, "extra": {"paths": {"labels": str(root / "sst.csv")}}}, None, 1)
 
 
 def test_hidden_rows_of_test_get_labels(tmp_path: Path) -> None:
@@ -61,13 +62,17 @@ def test_wrong_files_are_named(text: str, message: str, tmp_path: Path) -> None:
         file_labels(tmp_path / "sst.csv", "sst")
 
 
+def labelled(folder: Path) -> Config:
+    return load_config({"grids": "g", "labels": str(folder)})
+
+
 def test_a_folder_has_files_called_by_tasks(tmp_path: Path) -> None:
     write_text(tmp_path / "stss.csv", "")
     for folder in (tmp_path, tmp_path / "none", tmp_path / "stss.csv"):
         with pytest.raises(UserError, match=f"labels: {folder}: there is no file of ids and label"):
-            label_files(folder, TASKS)
+            label_files(labelled(folder), TASKS)
     write_text(tmp_path / "sst.tsv", "")
-    assert label_files(tmp_path, TASKS) == {"sst": tmp_path / "sst.tsv"}
+    assert label_files(labelled(tmp_path), TASKS) == {"sst": tmp_path / "sst.tsv"}
 
 
 # The script: files as they were published.

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import encoders
 import pytest
-from factories import finish, make_plan
+from factories import finish, make_plan, put
 from own_tasks import using
 from planning import planning_folder
 
@@ -27,8 +26,8 @@ from minbert.spec.protocol import LMRD_URL, SPLITS
 from minbert.spec.resolve import StageRef
 from minbert.spec.task import BUILT_IN, TASKS, Task
 from minbert.store.job import Job
-from minbert.store.node import Node, canonical, required_outputs
-from minbert.store.plans import brought_path, description_path
+from minbert.store.node import Node, canonical
+from minbert.store.plans import description_path
 from minbert.train import backbone
 
 REPOSITORY = Path(__file__).parents[2]
@@ -157,13 +156,13 @@ def test_a_backbone_folder_is_named_by_its_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"backbone": "./none"}, "no such folder.*a hub name .*, or 'builtin'"),
+        ({"backbone": "./none"}, "no such folder.*a name on its hub .*, or 'builtin'"),
         ({"backbone": "/"}, r"/config\.json: no such file"),
         ({"backbone": "bert-base-uncased", "revision": "main"}, "40 hex digits.*found 'main'"),
         ({"backbone": "google-bert/bert-base-uncase"}, "Did you mean 'google-bert/bert-base-unc"),
         (
             {"backbone": "models/minilm", "revision": REVISION},  # of config.yaml, left as it is
-            r"no such folder, .* a `revision` of its own: found 86b5\w*, the commit of",
+            r"no such folder.* 40 hex digits of that model \(found '86b5",
         ),
     ],
 )
@@ -201,7 +200,11 @@ def test_a_key_covers_the_backbones_kind_of_encoder_and_no_other(
 ) -> None:
     config = {"backbone": backbone, "revision": "0" * 40 if "/" in backbone else None}
     if backbone == "modernbert":
-        encoders.make(encoders.CONFIGS[backbone], tmp_path / "encoder")
+        shapes = {name: of for name, of in BERT.items() if name != "type_vocab_size"}
+        shapes |= {"model_type": "modernbert", "cls_token_id": 0, "sep_token_id": 1}
+        shapes |= {"local_attention": 8, "global_attn_every_n_layers": 3}
+        shapes |= {"global_rope_theta": 1e4, "local_rope_theta": 1e4}
+        put(tmp_path / "encoder" / "config.json", json.dumps(shapes))
         config["backbone"] = str(tmp_path / "encoder")
     made = make_plan(tmp_path, **config)
     ref, stage = next(iter(made.stages.items()))
@@ -211,140 +214,72 @@ def test_a_key_covers_the_backbones_kind_of_encoder_and_no_other(
         assert set(modules) == covered
 
 
-CALLED = {"lmrd": "reviews.tar", "mine": "mine", "labels": "labels", "backbone": "model"}
-"""What the configuration calls the source of a node."""
-
-
-class Absent:
-    """Finished nodes of every kind of source, as a bundle leaves them, and no source there."""
-
-    def __init__(self, place: Path) -> None:
-        self.place, self.root = place, place / "results"
-        mine = {"kind": "binary", "sentence1": "a", "label": "b", "files": "mine"}
-        self.config = {"tasks": {"mine": mine}, "course": "given", "lmrd": "reviews.tar"}
-        self.config |= {"backbone": "model", "labels": "labels"}
-        for split in ("train", "dev"):
-            write_text(place / "mine" / f"{split}.csv", "a,b\nx,1\n")
-        write_text(place / "reviews.tar", "reviews")
-        write_json(place / "model" / "config.json", BERT)
-        write_text(place / "model" / "vocab.txt", "[PAD]")
-        write_text(place / "model" / "model.safetensors", "weights")
-        write_text(place / "labels" / "para.csv", "id,label\n")
-        TASKS.use(Task.of(*each) for each in load_config(self.values()).tasks.items())
-        self.made = self.sources()
-        self.nodes = {name: self.node(self.made, name) for name in (*CALLED, "sst")}
-        for node in self.nodes.values():
-            self.leave(node)
-        (place / "away").mkdir()
-        for name in ("given", *CALLED.values()):
-            (place / name).rename(place / "away" / name)
-
-    def leave(self, node: Node) -> None:
-        """Leave what a bundle has of a finished node: its description, and files without texts."""
-        described = json.loads(canonical(node.describe()))
-        write_json(description_path(self.root, node.kind, node.key), described)
-        for file in required_outputs(node.kind, node.spec):
-            write_text(node.folder(self.root) / file, "{}")
-        if node.kind == "backbone" and self.made.architecture:
-            write_json(node.folder(self.root) / "config.json", self.made.architecture.model_dump())
-
-    def values(self, **config: Any) -> dict[str, Any]:
-        return {"grids": "hybrid-bert", "data": "real", **self.config, **config}
-
-    def sources(self, *there: str, **config: Any) -> Sources:
-        """Return the sources of the configuration; those `there` come back before."""
-        for name in there:
-            (self.place / "away" / name).rename(self.place / name)
-        return Sources(load_config(self.values(**config)), self.root, REPOSITORY)
-
-    def key(self, name: str, *there: str, **config: Any) -> str:
-        """Return the key that is planned for a node."""
-        others = {} if name == "backbone" else {"backbone": "builtin"}
-        if name == "labels" and not (self.place / "given").exists():
-            there = ("given", *there)
-        return str(self.node(self.sources(*there, **others, **config), name).key)
-
-    def node(self, made: Sources, name: str) -> Any:
-        if name == "labels":
-            return made.labels("para")
-        return made.backbone if name == "backbone" else made.data(name)
-
-    def brought(self, name: str, *nodes: Node, called: str = "") -> None:
-        """Note that a bundle brought nodes for the source of `name`, or for what is `called` so."""
-        noted = {f"{n.kind}-{n.key}": [called or CALLED[name]] for n in nodes or [self.nodes[name]]}
-        write_json(brought_path(self.root), noted)
-
-    def stated(self, name: str) -> dict[str, Any]:
-        """Return a configuration that states the checksums of the files that a node is made of."""
-        files = self.nodes[name].spec["files"]
-        at = {split: f"mine/{split}.csv" for split in SPLITS} | {"archive": "reviews.tar"}
-        if name == "backbone":
-            files = {file: f"sha256:{of}" for file, of in files.items()}
-            at = {file: f"model/{file}" for file in files}
-        elif name == "sst":
-            at = {split: f"./given/{getattr(BUILT_IN['sst'].files, split).path}" for split in files}
-        return {"checksums": {at[name]: of for name, of in files.items()}}
-
-
 @pytest.fixture
-def absent(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Absent]:
+def given(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, Any]]:
+    """Yield a configuration with every kind of source, by paths in the working folder."""
     monkeypatch.chdir(tmp_path)
-    folder.rename(tmp_path / "given")
+    mine = {"kind": "binary", "sentence1": "a", "label": "b", "files": "mine"}
+    config = {"tasks": {"mine": mine}, "course": "course", "lmrd": "reviews.tar"}
+    config |= {"backbone": "model", "labels": "labels"}
+    for split in ("train", "dev"):
+        put(tmp_path / "mine" / f"{split}.csv", "a,b\nx,1\n")
+    put(tmp_path / "reviews.tar", "reviews")
+    put(tmp_path / "model" / "config.json", json.dumps(BERT))
+    put(tmp_path / "model" / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
+    put(tmp_path / "model" / "model.safetensors", "weights")
+    put(tmp_path / "labels" / "para.csv", "id,label\n")
     with using(*TASKS.own):
-        yield Absent(tmp_path)
+        TASKS.use(Task.of(*each) for each in load_config({"grids": "g", **config}).tasks.items())
+        yield config
 
 
-@pytest.mark.parametrize("name", CALLED)
-def test_only_what_a_bundle_brought_for_a_source_stands_for_it(absent: Absent, name: str) -> None:
-    node = absent.nodes[name]
-    for called in ("", "another"):
-        if called:
-            absent.brought(name, called=called)
-        with pytest.raises(UserError, match=r"no such|there is no|cannot read"):
-            absent.key(name)
-    again = Node(node.kind, node.spec, "minbert.data.rows", needs=node.needs)  # by other code
-    absent.leave(again)
-    absent.brought(name, node, again)
-    assert absent.key(name) == node.key
-    if name == "backbone":
-        assert absent.sources().architecture == absent.made.architecture
-    other = Node(node.kind, {**node.spec, "files": {"train": "sha256:0"}}, node.maker)
-    absent.leave(other)
-    absent.brought(name, node, other)
-    with pytest.raises(UserError, match=rf"{CALLED[name]}: is not there, and .* several"):
-        absent.key(name)
+def test_stated_checksums_stand_for_files_that_are_not_there(
+    given: dict[str, Any], tmp_path: Path
+) -> None:
+    """A plan tells those of all its files. Those that are there must have them."""
+
+    def keys(**config: Any) -> list[str]:
+        made = sources(tmp_path, **given, **config)
+        labels = made.labels("para")
+        assert labels
+        nodes = [made.backbone, labels, *map(made.data, ("mine", "sst", "lmrd"))]
+        found.update(made.checksums)
+        return [node.key for node in nodes]
+
+    found: dict[str, str] = {}
+    there = keys()
+    stated = {"checksums": dict(found)}
+    made = sources(tmp_path, **given)
+    assert keys(**stated) == there and made.architecture
+    wrong = {
+        path: re.sub("[0-9a-f]{32,}", lambda d: "f" * len(d[0]), o) for path, o in found.items()
+    }
+    for path in found:
+        with pytest.raises(UserError, match=f"{path}: its checksum is .*, and the conf"):
+            keys(checksums=stated["checksums"] | {path: wrong[path]})
+
+    node = made.backbone  # as a bundle leaves it: its shapes are those of a result
+    put(description_path(tmp_path, "backbone", node.key), canonical(node.describe()))
+    write_json(node.folder(tmp_path) / "config.json", made.architecture.model_dump())
+    for name in ("course", "reviews.tar", "model", "mine", "labels"):
+        (tmp_path / name).rename(tmp_path / f"{name} away")
+    assert keys(**stated) == keys(revision="0" * 40, **stated) == there
+    with pytest.raises(UserError, match=r"nor any result .* with its stated checksums"):
+        keys(checksums=wrong)
+    model = {path: of for path, of in wrong.items() if path.startswith("model/")}
+    others = keys(checksums=wrong | {path: found[path] for path in model})
+    assert others[0] == there[0] and {*others[1:]}.isdisjoint(there)
 
 
-@pytest.mark.parametrize("name", ["sst", "lmrd", "mine", "backbone"])
-def test_stated_checksums_stand_for_a_source(absent: Absent, name: str) -> None:
-    """Files that are there must have them."""
-    config = absent.stated(name)
-    assert absent.key(name, **config) == absent.nodes[name].key
-    wrong = json.loads(re.sub("[0-9a-f]{32,}", lambda of: "f" * len(of[0]), json.dumps(config)))
-    if name == "backbone":  # Its shapes are those of a result.
-        with pytest.raises(UserError, match=r"nor any result .* with its stated checksums"):
-            absent.key(name, **wrong)
-    else:
-        assert absent.key(name, **wrong) != absent.nodes[name].key
-    source = CALLED.get(name, "given")
-    assert absent.key(name, source, **config) == absent.nodes[name].key
-    with pytest.raises(UserError, match=r"its checksum is .*, and the configuration states .*f{9}"):
-        absent.key(name, **wrong)
-
-
-@pytest.mark.parametrize("way", ["{place}/model", "model/../model", "./model"])
-def test_a_stated_folder_is_none_of_the_hub_however_it_is_written(absent: Absent, way: str) -> None:
-    config = absent.stated("backbone") | {"backbone": way.format(place=absent.place)}
-    assert absent.key("backbone", revision="0" * 40, **config) == absent.nodes["backbone"].key
-
-
-def test_an_encoder_is_named_by_what_it_is(absent: Absent) -> None:
-    weights = sha256(absent.place / "away" / "model" / "model.safetensors")[:8]
-    assert absent.made.encoder == f"bert, 2 layers, 32 wide, weights {weights} (model)"
-    hub = {"backbone": "google-bert/bert-base-uncased", "revision": "0" * 40}
-    absent.brought("backbone", called=hub["backbone"])
+def test_an_encoder_is_named_by_what_it_is(given: dict[str, Any], tmp_path: Path) -> None:
+    weights = sha256(tmp_path / "model" / "model.safetensors")[:8]
+    named = f"bert, 2 layers, 32 wide, weights {weights} (model)"
+    assert sources(tmp_path, **given).encoder == named
+    hub = sources(tmp_path, backbone="google-bert/bert-base-uncased", revision="0" * 40)
     named = "bert, 12 layers, 768 wide, commit 00000000 (google-bert/bert-base-uncased)"
-    assert absent.sources(**hub).encoder == named, "whatever a bundle brought"
+    assert hub.encoder == named
 
 
 def test_a_job_without_its_source_is_refused_before_anything_runs(tmp_path: Path) -> None:

@@ -241,11 +241,11 @@ class Acceptance:
         return next(filter(None, found), None)
 
     def _is_absent(self, node: Node) -> bool:
-        """Whether a node's source is configured by a path at which there is nothing."""
+        """Whether a node's source is configured by paths at which there is nothing."""
         kind = ORIGINS[node.kind][0]
         origin = self._origin(node.describe(), kind)
-        source = self.plan.nodes[kind, origin["key"]].extra.get("source") if origin else None
-        return source is not None and not any(Path(part).exists() for part in source.split(", "))
+        paths = self.plan.nodes[kind, origin["key"]].extra.get("paths", {}) if origin else {}
+        return bool(paths) and not any(Path(path).exists() for path in paths.values())
 
     def _lineage(self, key: str, seed: int | None) -> set[str]:
         """Return the key of a run, and those that it was carried over from."""

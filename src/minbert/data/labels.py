@@ -25,7 +25,7 @@ SCHEMA = pa.schema([("id", pa.string()), ("label", pa.float64())])
 
 def make(job: Job) -> None:
     """Write the labels of the job's task, and how many of its test rows without one got one."""
-    path, task = Path(job.extra["path"]), job.spec["task"]
+    path, task = Path(job.extra["paths"]["labels"]), job.spec["task"]
     check_unchanged(path, job.spec["files"]["labels"])
     test = read_file(job.need("examples"), ("id", "label"), {"split": "test"})
     hidden = set(test.filter(pc.is_null(test["label"]))["id"].to_pylist())

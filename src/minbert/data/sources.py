@@ -29,18 +29,17 @@ CORPUS = Path("workflow/builtin")
 """Where the files of the built-in corpus lie, below the folder of the Snakefile."""
 
 
-def located(task: str, config: Config, base: Path) -> tuple[list[str], dict[str, Place]]:
-    """Return the paths that a configuration gives for a task, and {split: place} of its files.
+def located(task: str, config: Config, base: Path) -> dict[str, Place]:
+    """Return {split: place} of the files that a configuration gives for a task.
 
     `base` is the folder of the Snakefile. The file of LMRD is its `archive`. Raises `UserError` for
     a folder without a file for train, or another URL of LMRD than the one whose checksum is known.
     """
     if entry := config.tasks.get(task):
         if folder := entry.files.folder:
-            return [folder], _in_folder(task, entry, Path(folder))
+            return _in_folder(task, entry, Path(folder), config)
         files = {s: file for s in SPLITS if (file := getattr(entry.files, s)) is not None}
-        places = {s: Place(str(f.url or f.path), f.checksum or "sha256:") for s, f in files.items()}
-        return [place.at for place in places.values() if not place.is_url], places
+        return {s: Place(str(f.url or f.path), f.checksum or "sha256:") for s, f in files.items()}
     built_in = BUILT_IN[task]
     source, archive = config.course, built_in.archive
     if config.data == "builtin":
@@ -53,24 +52,31 @@ def located(task: str, config: Config, base: Path) -> tuple[list[str], dict[str,
                 f"lmrd is {config.lmrd!r}: only {archive.url} has a known checksum. Download the "
                 "file yourself and give its path"
             )
-        return [] if place.is_url else [place.at], {"archive": place}
+        return {"archive": place}
     is_url, places = source.startswith(URLS), {}
     for split in SPLITS:
         file = getattr(built_in.files, split)
         places[split] = Place(
             f"{source.rstrip('/')}/{file.path}", file.checksum if is_url else "git:"
         )
-    return [] if is_url else [source], places
+    return places
 
 
-def _in_folder(task: str, entry: TaskEntry, folder: Path) -> dict[str, Place]:
+def names_in(folder: Path, config: Config) -> list[str]:
+    """Return the names of a folder's files; of one that is not there, those of the `checksums`."""
+    if folder.is_dir():
+        return sorted(path.name for path in folder.iterdir())
+    return [path.name for path in map(Path, config.checksums) if path.parent == folder]
+
+
+def _in_folder(task: str, entry: TaskEntry, folder: Path, config: Config) -> dict[str, Place]:
     """Return the files of a folder that are called by their splits: `train.tsv`, `dev.jsonl`.
 
     What is no folder is taken for the file of train.
     """
-    if not folder.is_dir():
+    names, found = names_in(folder, config), dict[str, Place]()
+    if not names and not folder.is_dir():
         return {"train": Place(str(folder), "sha256:")}
-    names, found = sorted(path.name for path in folder.iterdir()), dict[str, Place]()
     for split in SPLITS:
         there = [name for form in FORMS if (name := f"{split}.{form}") in names]
         found.update((split, Place(str(folder / name), "sha256:")) for name in there)
@@ -96,10 +102,12 @@ def check_file(task: str, name: str, path: Path) -> None:
         )
 
 
-def label_files(folder: Path, tasks: Iterable[str]) -> dict[str, Path]:
-    """Return {task: path} of the files in `folder` that are called by tasks, such as `sst.csv`."""
+def label_files(config: Config, tasks: Iterable[str]) -> dict[str, Path]:
+    """Return {task: path} of the files in `labels` that are called by tasks, such as `sst.csv`."""
+    folder = Path(str(config.labels))
+    names = names_in(folder, config)
     known = [f"{task}.{form}" for task in tasks for form in FORMS]
-    found = {name.partition(".")[0]: folder / name for name in known if (folder / name).is_file()}
+    found = {name.partition(".")[0]: folder / name for name in known if name in names}
     if not found:
         raise UserError(
             f"labels: {folder}: there is no file of ids and labels that is called by its task, "

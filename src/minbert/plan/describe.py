@@ -29,6 +29,7 @@ def record_of(plan: Plan) -> dict[str, Any]:
         "stamp": plan.stamp,
         "options": plan.options,
         "configured": plan.configured,
+        "checksums": plan.sources.checksums,
         "jobs": {name: _told(plan, node) for name, node in nodes.items()},
         "files": {name: files_digest(node.code) for name, node in nodes.items()},
         "tasks": [Task.of(*entry).model_dump() for entry in plan.config.tasks.items()],

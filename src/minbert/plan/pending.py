@@ -92,8 +92,7 @@ def pending(plan: Plan) -> Pending:
 def check_sources(jobs: Pending) -> None:
     """Raise `UserError` if a job that would run reads a source that is not there."""
     for node, _ in jobs:
-        own = [node.extra[name] for name in ("folder", "path") if name in node.extra]
-        for path in (*node.extra.get("paths", {}).values(), *own):
+        for path in node.extra.get("paths", {}).values():
             if not os.path.exists(path):
                 raise UserError(
                     f"{path} is not there, and {jobs.plan.root}/store has no finished {node.kind} "

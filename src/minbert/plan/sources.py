@@ -1,18 +1,16 @@
 """Where the data and the backbone come from that a configuration names, as nodes."""
 
-import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.base.progress import counted
 from minbert.data.identity import DigestCache
-from minbert.data.sources import Place, check_file, label_files, located
+from minbert.data.sources import check_file, label_files, located, names_in
 from minbert.data.tables import FORMS, form_of
 from minbert.data.tokenizer import TOKENIZER, folder_tokenizer
 from minbert.spec.architecture import (
@@ -25,12 +23,11 @@ from minbert.spec.architecture import (
 from minbert.spec.config import BACKBONE, REVISION, Config
 from minbert.spec.hugging_face import backbone_files, from_hugging_face
 from minbert.spec.parts import PARTS, part_module
-from minbert.spec.protocol import SPLITS
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import BUILT_IN, TASKS, data_facts
 from minbert.store.job import node_folder
-from minbert.store.node import Need, Node, canonical, digest
-from minbert.store.plans import brought, described_in, read_description
+from minbert.store.node import Need, Node, digest
+from minbert.store.plans import described_in
 
 _HUB_NAME = r"[\w-][\w.-]{0,95}(/[\w.-]{1,96})?"
 PACKAGED = Path("workflow/backbone")
@@ -46,7 +43,9 @@ class Sources:
     def __init__(self, config: Config, root: Path, base: Path) -> None:
         self.config, self.root, self.base = config, root, base
         self.cache = DigestCache(root / "store" / "digests.json", verify=config.verify)
-        self._stated = {_absolute(path): of for path, of in config.checksums.items()}
+        self.checksums: dict[str, str] = {}
+        """Those of the files that were asked for, by their paths."""
+        self._stated = {Path(path): of for path, of in config.checksums.items()}
         self.data, self.tokens = cache(self._data), cache(self._tokens)
         self.backbone, self.architecture = self._backbone()
 
@@ -87,95 +86,54 @@ class Sources:
         """Return the node of the public labels of `task`'s test rows; None if none are given."""
         if task not in self._labels:
             return None
-        files, path = self._labels[task]
-        names = list(TASKS[task].names)
+        path, names = self._labels[task], list(TASKS[task].names)
+        files = {"labels": self._checksum(path)}
         spec = {"task": task, "of": data_facts(task), "names": names, "files": files}
         needs = {"examples": Need(self.data(task), "examples.parquet")}
-        extra = {"path": str(path.absolute()), "source": self.config.labels}
+        extra = {"paths": {"labels": str(path.absolute())}}
         return Node("labels", spec, "minbert.data.labels", needs=needs, extra=extra)
 
     @cached_property
-    def _labels(self) -> dict[str, tuple[dict[str, str], Path]]:
-        """The checksums and files of labels by task; the built-in corpus has labels of its own."""
-        source = self.config.labels
-        if source is None or self.config.data == "builtin":
+    def _labels(self) -> dict[str, Path]:
+        """The files of labels by task; the built-in corpus has labels of its own."""
+        if self.config.labels is None or self.config.data == "builtin":
             return {}
-        folder = Path(source)
-        if not folder.exists():
-            of_bundles = {task: self._brought("labels", source, task) for task in TASKS}
-            if found := {
-                task: (spec["files"], folder) for task, spec in of_bundles.items() if spec
-            }:
-                return found
-        paths = label_files(folder, TASKS)
-        return {task: ({"labels": self._checksum(path)}, path) for task, path in paths.items()}
+        return label_files(self.config, TASKS)
 
     def _checksum(self, path: Path, pin: str = "sha256:") -> str:
         """Return the checksum of a file, of the kind of `pin`; of an absent one, what is stated.
 
         Raises `UserError` if the configuration states another one than a file has.
         """
-        stated = self._stated_for(path, pin)
-        if stated and not path.exists():
-            return stated
-        found = self.cache.checksum(path, pin)
+        stated = self._stated.get(path, pin if pin[-1] != ":" else "")
+        found = stated if stated and not path.exists() else self.cache.checksum(path, pin)
         if stated not in ("", found):
             raise UserError(
                 f"{path}: its checksum is {found}, and the configuration states {stated}; put the "
                 "file there that is meant, or correct the checksum"
             )
+        if not path.is_relative_to(self.base / "workflow"):
+            self.checksums[str(path)] = found
         return found
-
-    def _stated_for(self, path: Path, pin: str) -> str:
-        """Return the checksum that the configuration states for a file; "" if it states none."""
-        return self._stated.get(_absolute(path), pin if pin[-1] != ":" else "")
-
-    def _brought(self, kind: str, source: str, task: str | None = None) -> dict[str, Any] | None:
-        """Return the spec of the node that bundles brought for a `source` that is not here."""
-        found: dict[str, dict[str, Any]] = {}
-        for name, sources in brought(self.root).items():
-            if name.startswith(f"{kind}-") and source in sources:
-                spec = read_description(self.root, *name.split("-"))["spec"]
-                if spec.get("task") == task:  # Several may be of the same files, by other code.
-                    found[canonical([spec["files"], spec.get("forms")])] = spec
-        if len(found) > 1:
-            raise UserError(
-                f"{source}: is not there, and bundles brought results of several {kind} of this "
-                "name; give the files, or state their `checksums`"
-            )
-        return next(iter(found.values()), None)
 
     def _data(self, task: str) -> Node:
         entry = self.config.tasks.get(task) or BUILT_IN[task]
-        named, places = located(task, self.config, self.base)
-        source, spec = ", ".join(named), None
-        if named and not any(Path(path).exists() for path in named):
-            # The files of a folder are called by their splits.
-            below = {p.stem: p for p in self._stated if p.parent == _absolute(named[0])}
-            if SPLITS[0] in below:
-                places = {
-                    split: Place(str(below[split]), "sha256:") for split in SPLITS if split in below
-                }
-            if not any(self._stated_for(Path(place.at), place.pin) for place in places.values()):
-                spec = self._brought("data", source, task)
-        files, needs = dict[str, str](spec["files"] if spec else {}), dict[str, Need]()
-        forms = dict[str, str](spec["forms"] if spec else {})
-        for name, place in places.items() if not spec else ():
+        files, forms = dict[str, str](), dict[str, str]()
+        needs, paths = dict[str, Need](), dict[str, str]()
+        for name, place in located(task, self.config, self.base).items():
             path = Path(place.at)
             if place.is_url:
                 files[name], needs[name] = place.pin, _fetched(place.at, place.pin)
+                path = Path(needs[name].file)
             else:
-                if not self._stated_for(path, place.pin):
+                if place.pin[-1] == ":" and path not in self._stated:
                     check_file(task, name, path)
-                files[name] = self._checksum(path, place.pin)
+                files[name], paths[name] = self._checksum(path, place.pin), str(path.absolute())
             try:
                 if name != "archive":
-                    forms[name] = entry.format or form_of(
-                        needs[name].file if place.is_url else path.name
-                    )
+                    forms[name] = entry.format or form_of(path.name)
             except UserError as error:
-                way = "; download it yourself first" if place.is_url else ""
-                raise UserError(f"config: tasks.{task}.files: {error}{way}") from None
+                raise UserError(f"config: tasks.{task}.files: {error}") from None
         made = {
             "task": task,
             "of": data_facts(task),
@@ -185,47 +143,33 @@ class Sources:
         }
         if self.config.limit is not None:
             made["limit"] = self.config.limit
-        paths = {
-            name: str(_absolute(place.at)) for name, place in places.items() if not place.is_url
-        }
-        extra = {"paths": paths, "source": source}
-        return Node("data", made, "minbert.data.dataset", needs=needs, extra=extra)
+        return Node("data", made, "minbert.data.dataset", needs=needs, extra={"paths": paths})
 
     def _backbone(self) -> tuple[Node, Architecture | None]:
         name, revision = self.config.backbone, self.config.revision or ""
         folder = self.base / PACKAGED if name == "builtin" else Path(name)
-        stated = {p.name: of for p, of in self._stated.items() if p.parent == _absolute(folder)}
-        files, shapes = {n: of.removeprefix("sha256:") for n, of in stated.items()}, None
         if folder.is_dir():
             shapes = from_hugging_face(folder / "config.json")
             if (folder / TOKENIZER).is_file():
                 folder_tokenizer(folder, shapes)
             read = backbone_files(folder)
-            files = {path.name: self._checksum(path).partition(":")[2] for path in read}
-        elif not files and not revision and (spec := self._brought("backbone", name)):
-            files = spec["files"]
-        if files or shapes:
-            shapes = shapes or self._shapes(files)
-            extra = {"folder": str(folder.absolute()), "source": self.config.backbone}
+        else:
+            read = [folder / name for name in names_in(folder, self.config)]
+        if files := {path.name: self._checksum(path).partition(":")[2] for path in read}:
+            if not folder.is_dir():
+                shapes = self._shapes(files)
+            extra = {"paths": {"folder": str(folder.absolute())}}
             parts = architecture_parts(shapes)
             node = Node("backbone", {"files": files}, "minbert.train.backbone", parts, extra=extra)
             return node, shapes
-        missing = f"backbone {name!r}: no such folder"
-        if not re.fullmatch(_HUB_NAME, name, re.ASCII):
-            raise UserError(
-                f"{missing}. Give a folder with a Hugging Face model, a hub name (letters, digits, "
-                "'-', '_', '.', one '/'), or 'builtin'."
-            )
-        if not re.fullmatch("[0-9a-f]{40}", revision):
+        of_bert = name.rpartition("/")[2] == BACKBONE.rpartition("/")[2]
+        pinned = re.fullmatch("[0-9a-f]{40}", revision) and (revision != REVISION or of_bert)
+        if not (pinned and re.fullmatch(_HUB_NAME, name, re.ASCII)):
             near = "" if name in KNOWN else did_you_mean(name, KNOWN)
             raise UserError(
-                f"{missing}. If it is a hub name, pin it by `revision`, a commit of 40 hex digits "
-                f"(found {self.config.revision!r}).{near}"
-            )
-        if revision == REVISION and name.rpartition("/")[2] != BACKBONE.rpartition("/")[2]:
-            raise UserError(
-                f"{missing}, and a hub name needs a `revision` of its own: found {revision}, the "
-                f"commit of {BACKBONE}"
+                f"backbone {name!r}: no such folder. Give a folder with a Hugging Face model, a "
+                "name on its hub with the `revision`, a commit of 40 hex digits of that model "
+                f"(found {self.config.revision!r}), or 'builtin'.{near}"
             )
         spec, of_hub = {"hub": name, "revision": revision}, KNOWN.get(name)
         return Node("backbone", spec, "minbert.train.backbone", architecture_parts(of_hub)), of_hub
@@ -255,11 +199,6 @@ class Sources:
             weights = f"commit {spec['revision'][:8]}"
         shapes = arch and f"{arch.family}, {counted(arch.layers, 'layer')}, {arch.hidden} wide, "
         return f"{shapes or ''}{weights} ({self.config.backbone})"
-
-
-def _absolute(path: Path | str) -> Path:
-    """Return one path for all ways to write it; links are not followed."""
-    return Path(os.path.abspath(path))
 
 
 def _fetched(url: str, checksum: str) -> Need:

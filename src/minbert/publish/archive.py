@@ -52,13 +52,12 @@ class _Entry(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What `bundle.json` says. `sources` are as in `store.plans.brought`."""
+    """What `bundle.json` says."""
 
     format: Literal["minbert bundle"] = "minbert bundle"
     version: Literal[1] = 1
     package: str
     tasks: list[dict[str, Any]] = []
-    sources: dict[str, list[str]] = {}
     files: dict[str, _Entry]
 
 

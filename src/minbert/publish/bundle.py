@@ -90,7 +90,7 @@ def bundle(
             for name, page in _pages(root, plans).items():
                 writer.add(name, page)
             _write(sorted(files), Rows([root / "store"], described), root, writer, lean)
-            writer.end(package=VERSION, tasks=tasks, sources=_sources(described, plans))
+            writer.end(package=VERSION, tasks=tasks)
     return Bundled(runs, out.stat().st_size)
 
 
@@ -109,16 +109,6 @@ def _described(root: Path, plans: Sequence[Mapping[str, Any]]) -> Described:
         if kind in FILES and (root / "store" / kind / key).exists():
             add(kind, key)
     return dict(sorted(found.items()))
-
-
-def _sources(described: Described, plans: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return what the plans call the source of each node: {KIND-KEY: names}."""
-    found: dict[str, set[str]] = {}
-    for plan in plans:
-        for name in plan["jobs"].keys() & {"-".join(at) for at in described}:
-            if source := plan["jobs"][name]["extra"].get("source"):
-                found.setdefault(name, set()).add(source)
-    return {name: sorted(sources) for name, sources in found.items()}
 
 
 def _results(
@@ -147,12 +137,13 @@ def _is_wanted(folder: Path, seeds: Collection[int], elsewhere: Collection[str])
 
 def _pages(root: Path, plans: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return what people read, by name: the command, the configuration, the list of variants."""
-    report = read_description(root, *shown_of(plans[0])[-1][1:])
+    config = read_description(root, *shown_of(plans[0])[-1][1:])["spec"]["config"]
+    checksums = {path: of for plan in plans for path, of in plan.get("checksums", {}).items()}
     rows = dict.fromkeys(tuple(row) for plan in plans for row in plan["variants"])
     command = root / "logs" / "command.txt"
     return {
         command.name: command.read_text(encoding="utf-8") if command.is_file() else "",
-        "config.json": json_text(report["spec"]["config"]),
+        "config.json": json_text({**config, "checksums": checksums}),
         VARIANTS: csv_text(VARIANT_COLUMNS, stage_rows(rows), "\t"),
     }
 

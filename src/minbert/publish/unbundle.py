@@ -23,7 +23,7 @@ from minbert.publish.packed import ROW, Rows, restored
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.task import TASKS, use_tasks_of
 from minbert.store.node import digest, finished, key_of, needs_of
-from minbert.store.plans import brought, brought_path, described_in, write_description
+from minbert.store.plans import described_in, write_description
 
 Described = dict[tuple[str, str], dict[str, Any]]
 """Descriptions by kind and key."""
@@ -79,12 +79,6 @@ def _take(path: Path, store: Path, root: Path, digests: Mapping[str, Any]) -> Im
             _check_run(folder, described[kind, key], rows.of(key), digests)
     for each in described.values():
         write_description(root, each)
-    noted = brought(root)
-    here = {"-".join(folder.relative_to(store).parts[:2]) for folder in folders}
-    for source in manifest.sources.keys() & here:
-        noted[source] = sorted({*noted.get(source, []), *manifest.sources[source]})
-    if noted:
-        write_json(brought_path(root), noted)
     counts = {True: 0, False: 0}
     for folder in folders:
         kind, key, *_ = at = folder.relative_to(store).parts

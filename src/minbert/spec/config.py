@@ -151,8 +151,8 @@ class Config(Spec):
     """Read data again even if the size and time of its files have not changed; without it, an edit
     that keeps both goes unnoticed."""
     checksums: dict[Location, Checksum] = Field(default_factory=dict)
-    """Checksums of files of `course`, `lmrd`, `tasks` and `backbone`, by their paths as the
-    configuration gives them; see below."""
+    """Checksums of files of `course`, `lmrd`, `labels`, `tasks` and `backbone`, by their paths as
+    the configuration gives them; see below."""
     backbone: Location = BACKBONE
     """Pretrained weights with their tokenizer: `builtin`, a folder or a hub name."""
     revision: str | None = None

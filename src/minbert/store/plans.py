@@ -71,17 +71,6 @@ def write_description(root: Path, described: Mapping[str, Any]) -> None:
     write_json(path, described)
 
 
-def brought_path(root: Path) -> Path:
-    """Return where `unbundle` keeps what bundles said of sources."""
-    return root / "store" / "sources.json"
-
-
-def brought(root: Path) -> dict[str, list[str]]:
-    """Return {KIND-KEY: names} of the sources that nodes of bundles stand for."""
-    path = brought_path(root)
-    return read_json(path) if path.exists() else {}
-
-
 def plan_path(root: Path, plan: str) -> Path:
     """Return where the record of a plan lies under the results root."""
     return root / "store" / "plans" / f"{plan}.json"

@@ -12,7 +12,7 @@ from minbert.store.job import Job
 
 def make(job: Job) -> None:
     hub = job.spec.get("hub")
-    folder = download(hub, job.spec["revision"]) if hub else Path(job.extra["folder"])
+    folder = download(hub, job.spec["revision"]) if hub else Path(job.extra["paths"]["folder"])
     if not hub:
         planned = {name: f"sha256:{digest}" for name, digest in job.spec["files"].items()}
         for name in sorted({*planned, *(path.name for path in backbone_files(folder))}):
