@@ -95,7 +95,7 @@ SESSION = Session(PLAN, NAME, logger)
 
 onstart:
     with reraise_as(WorkflowError):
-        SESSION.start(workflow, JOB.demand.gpu)
+        SESSION.start(workflow, JOB.costs.gpu)
 
 
 onsuccess:

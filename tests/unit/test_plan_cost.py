@@ -1,4 +1,4 @@
-"""What trainings cost: operations by hand, what the samplers draw, rates, the longest chain."""
+"""What jobs cost: operations and memory by hand, rates of finished runs, what jobs ask for."""
 
 from __future__ import annotations
 
@@ -10,57 +10,96 @@ import pytest
 from factories import finish, make_plan, training
 from planning import TWO_STAGES
 
-from minbert.plan.cost import CPU_RATE, Cost, Costs, Size, chains, operations
+from minbert.plan.cost import (
+    AROUND,
+    CPU_RATE,
+    LEAST,
+    PLAIN,
+    PROCESS,
+    Cost,
+    Costs,
+    Size,
+    chains,
+    job_threads,
+    memory,
+    operations,
+)
+from minbert.plan.parameters import count
 from minbert.plan.pending import pending
-from minbert.spec.architecture import Architecture
+from minbert.spec.architecture import Architecture, training_bytes
 from minbert.spec.stage import StageSpec
 
 ARCH = Architecture(vocab_size=50, hidden=4, layers=2, heads=2, intermediate=8, positions=40)
 LAYER = 4 * (4 * 4 + 4) + (4 * 8 + 8) + (8 * 4 + 4) + 2 * 8
 WEIGHTS = 2 * LAYER + (4 * 4 + 4)
-# Two sublayers in each of two layers: 4 to 3 and back; a query (with a bias), a key and a value.
-ADAPTERS, FUSION = 4 * (2 * 4 * 3 + 3 + 4), 4 * (3 * 16 + 4)
-SIZES = {"sst": Size(10, 3, 2, 25), "para": Size(23, 6, 4, 30), "sts": Size(7, 4, 5, 28)}
-LOSSES = {"sst": "cross_entropy", "para": "binary_cross_entropy", "sts": "mse"}
-Tasks = dict[str, dict[str, Any]]
+SIZES = {"sst": Size(10, 3, 2, 25), "para": Size(23, 6, 4, 15), "sts": Size(7, 4, 5, 28)}
+ADAPTERS: dict[str, Any] = {"trainable": "adapters", "adapter": {"width": 2}}
 
 
-def stage(tasks: Tasks, **values: Any) -> StageSpec:
-    """Two epochs of some of the three tasks."""
-    given = {
-        task: {"loss": LOSSES[task], "pairing": None if task == "sst" else "cross", **chosen}
-        for task, chosen in tasks.items()
+def stage(*tasks: str, carried: str = "", **values: Any) -> StageSpec:
+    """Two epochs of some of the three tasks; of paraphrases both sentences are encoded apart."""
+    given: dict[str, dict[str, Any]] = {
+        "sst": {"loss": "cross_entropy", "batch_size": 4},
+        "para": {
+            "loss": "binary_cross_entropy",
+            "pairing": "siamese",
+            "features": ["u", "v"],
+            "batch_size": 8,
+        },
+        "sts": {"loss": "mse", "pairing": "cross", "batch_size": 2},
     }
-    return StageSpec.model_validate({"epochs": 2, **values, "tasks": given})
-
-
-def cost(tasks: Tasks, **values: Any) -> float:
-    return operations(stage(tasks, **values), ARCH, SIZES)
+    chosen = {task: given[task] | {"trained": task != carried} for task in tasks or given}
+    return StageSpec.model_validate({"epochs": 2, **values, "tasks": chosen})
 
 
 @pytest.mark.parametrize(
-    ("values", "step", "inserted"),
+    ("values", "step"),
     [
-        ({}, 6 * WEIGHTS, 0),
-        # Clean and perturbed, forward and back; two ascents that need no gradient of weights.
-        ({"smart": {"weight": 1, "ascents": 2}}, (6 + 6 + 2 * 4) * WEIGHTS, 0),
-        # The backbone is frozen.
-        ({"trainable": "adapters", "adapter": {"width": 3}}, 4 * WEIGHTS + 6 * ADAPTERS, ADAPTERS),
-        ({"trainable": "fusion", "fuse": ["a", "b", "c"]}, 4 * WEIGHTS + 6 * FUSION, FUSION),
+        ({}, 6),
+        # Clean, perturbed, and two ascents.
+        ({"smart": {"weight": 1, "ascents": 2}}, 6 * 4),
+        (ADAPTERS, 4),  # The backbone is frozen.
     ],
-    ids=["all", "smart", "adapters", "fusion"],
 )
-def test_a_stage_of_one_task_by_hand(values: dict[str, Any], step: int, inserted: int) -> None:
+def test_operations_of_one_task_by_hand(values: dict[str, Any], step: int) -> None:
     # Two epochs of 10 examples of 25 tokens, 3 dev rows after each; 3 + 2 rows at the end.
-    expected = 2 * (10 * step + 3 * 2 * (WEIGHTS + inserted)) + 5 * 2 * (WEIGHTS + inserted)
-    assert cost({"sst": {}}, **values) == 25 * expected
-    assert cost({"sst": {}}, **values, max_length=10) == 10 * expected
-    carried = cost({"sst": {}, "sts": {"trained": False}}, **values)
-    assert carried - 25 * expected == 28 * 2 * (WEIGHTS + inserted) * (4 + 5), "scored once"
+    expected = (2 * (10 * step + 3 * 2) + 5 * 2) * WEIGHTS
+    assert operations(stage("sst", **values), ARCH, SIZES) == 25 * expected
+    assert operations(stage("sst", **values, max_length=10), ARCH, SIZES) == 10 * expected
+    more = operations(stage("sst", "sts", carried="sts", **values), ARCH, SIZES)
+    assert more == 25 * expected + 28 * 2 * WEIGHTS * (4 + 5), "scored once"
 
 
-def test_heads_alone_cost_next_to_nothing() -> None:
-    assert cost({"sst": {}, "sts": {"trained": False}}, trainable="heads") == 2 * 10 * 2e4
+def test_a_frozen_encoder_has_features_instead() -> None:
+    assert operations(stage("sst", trainable="heads"), ARCH, SIZES) == 2 * 10 * 2e4
+    spec = stage(trainable="heads")
+    counted = count(spec, ARCH)
+    # One sequence an example of sst and sts, two of paraphrases.
+    features = (15 + 2 * 33 + 16) * 4 * 4
+    assert memory(spec, counted, ARCH, SIZES) == PROCESS + 16 * (counted["heads"] or 0) + features
+
+
+# The largest batch: 8 of twice the mean 15 tokens.
+BATCH = int(8 * ARCH.activation_bytes(30))
+
+
+@pytest.mark.parametrize(
+    ("values", "gradients", "activations"),
+    [
+        ({}, 1, BATCH),
+        ({"surgery": "pcgrad"}, 4, BATCH),
+        ({"smart": {"weight": 1.0}}, 1, 2 * BATCH),
+        ({"max_length": 8}, 1, int(8 * ARCH.activation_bytes(8))),
+        (ADAPTERS, 1, BATCH),
+    ],
+)
+def test_a_stages_memory_by_hand(values: dict[str, Any], gradients: int, activations: int) -> None:
+    spec = stage(**values)
+    counted = count(spec, ARCH)
+    assert counted["total"] and counted["trainable"]
+    state = 4 * counted["total"] + 4 * (gradients + 2) * counted["trainable"]
+    assert state == training_bytes(counted["total"], counted["trainable"], gradients)
+    assert memory(spec, counted, ARCH, SIZES) == PROCESS + state + activations
 
 
 def test_time_is_that_of_finished_seeds_or_at_the_rate_of_all_runs(tmp_path: Path) -> None:
@@ -77,13 +116,13 @@ def test_time_is_that_of_finished_seeds_or_at_the_rate_of_all_runs(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("recorded", "wish", "cards", "counts"),
+    ("recorded", "wish", "gpu", "counts"),
     [
-        ("cpu", "cpu", 1, True),
-        ("cpu", "cuda", 1, False),
-        ("cpu", "auto", 1, False),
-        ("cpu", "auto", 0, True),
-        ("NVIDIA H200", "cuda", 1, True),
+        ("cpu", "cpu", None, True),
+        ("cpu", "cuda", None, False),
+        ("cpu", "auto", None, False),
+        ("cpu", "auto", False, True),  # a cluster without GPUs, whose login node has one
+        ("NVIDIA H200", "cuda", None, True),
     ],
 )
 def test_runs_on_other_devices_say_nothing_of_time(
@@ -91,13 +130,39 @@ def test_runs_on_other_devices_say_nothing_of_time(
     nvidia_smi: Callable[[int], object],
     recorded: str,
     wish: str,
-    cards: int,
+    gpu: bool | None,
     counts: bool,
 ) -> None:
-    nvidia_smi(cards)
+    nvidia_smi(1)
     made = make_plan(tmp_path, device=wish)
     finish(made, training(made, "first"), device=recorded)
-    assert Costs(made).of(training(made, "first")).measured == counts
+    assert Costs(made, gpu).of(training(made, "first")).measured == counts
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_what_jobs_ask_for(tmp_path: Path, gpu: bool) -> None:
+    made = make_plan(tmp_path)
+    asked = Costs(made, gpu)
+    for node in made.nodes.values():
+        first, third = ((asked.mem_mb(node, n), asked.minutes(node, n)) for n in (1, 3))
+        assert third == (4 * first[0], 4 * first[1]), "twice as much at each attempt"
+        computes = node.kind == "train"
+        assert asked.gpus(node) == (gpu and computes)
+        device = asked.device_mb(node)
+        assert (device > PROCESS / 1e6) == (node.kind in ("train", "backbone"))
+        assert first[0] == (device or PLAIN) + AROUND[gpu and computes]
+    assert asked.minutes(training(made, "first"), 1) >= LEAST
+
+
+def test_cores_are_shared_out_among_the_jobs_to_run(tmp_path: Path) -> None:
+    for config, cores, threads in (
+        ({}, 4, 2),
+        ({}, 64, 4),
+        ({"seeds": [0, 1, 2]}, 8, 1),
+        ({}, None, 1),
+        ({"threads": 3}, 1, 3),
+    ):
+        assert job_threads(pending(make_plan(tmp_path, **config)), cores) == threads
 
 
 def test_a_jobs_chain_is_the_longest_behind_it(

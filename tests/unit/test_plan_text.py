@@ -66,14 +66,12 @@ def test_differences_are_a_few_words() -> None:
     code, long = {"code": {"minbert.train.run": "0" * 64}}, "x" * 31
     old = {"spec": {"stage": {"a": {"b": 1, "c": 2}}, "d": long}, "needs": {}, **code}
     new = {"spec": {"stage": {"a": {"b": 3, "e": None}}}, "needs": {}, "code": {}}
-    found = changes(facts(old), facts(new))
-    assert list(shown(found, 30)) == [
+    assert list(shown(changes(facts(old), facts(new)))) == [
         "a.b: 1 -> 3",
         "a.c: 2 -> null",
         "d changed",
-        f"code of train.run: {'0' * 16} -> null",
+        "code of train.run changed",
     ]
-    assert f"d: {long} -> null" in shown(found)
 
 
 def test_one_variant_is_explained_in_full(tmp_path: Path) -> None:
@@ -88,7 +86,7 @@ def test_one_variant_is_explained_in_full(tmp_path: Path) -> None:
     assert lines[0].endswith(f"longer/main, {training(after, 'longer').key}: to run with seeds 0")
     assert lines[1:] == [
         "  epochs: 20 -> 21",
-        f"  input start: {training(before, 'first').key} -> {first.key}",
+        "  input start changed",
         f"  first . sst, train {first.key}:",
         "    optimiser.lr: 0.0001 -> 0.0003",
     ]

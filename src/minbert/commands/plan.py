@@ -11,7 +11,6 @@ from minbert.base.locks import is_held
 from minbert.base.progress import counted, duration, some
 from minbert.evaluate.tuning import read_tuning
 from minbert.plan.cost import ASSUMED, GPU_RATE, Costs, chains, epoch
-from minbert.plan.demand import stage_memory
 from minbert.plan.describe import title
 from minbert.plan.parameters import parameters
 from minbert.plan.pending import pending
@@ -108,7 +107,7 @@ class _Outlook:
             if missing
             else "done",
             "unknown" if count is None else f"{count:,}",
-            f"{stage_memory(self.plan, node, self.costs) / 1e9:.1f} GB",
+            f"{self.costs.memory(node) / 1e9:.1f} GB",
             f"{stage.spec.epochs * drawn.steps:,}",
             f"{stage.spec.epochs * sum(drawn.examples.values()):,}",
             self._time([node]),

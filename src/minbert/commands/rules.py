@@ -23,8 +23,7 @@ from snakemake.resources import Resource
 
 from minbert.base.errors import reraise_as
 from minbert.devices.slurm import has_gpus
-from minbert.plan.cost import chains
-from minbert.plan.demand import Resources, job_threads
+from minbert.plan.cost import Costs, chains, job_threads
 from minbert.plan.outputs import paper_of
 from minbert.plan.pending import Job, Pending, inputs
 from minbert.plan.plan import Plan
@@ -70,7 +69,7 @@ class Rules:
     ) -> None:
         self.plan, self.jobs, self.cores = plan, jobs, cores
         wish = plan.config.device
-        self.demand = Resources(plan, gpu=has_gpus(wish) if cores is None else None)
+        self.costs = Costs(plan, gpu=has_gpus(wish) if cores is None else None)
         """What jobs ask for."""
         self._urgent = urgent
         self.at = f"--results {shlex.quote(str(plan.root))} --plan {record}"
@@ -104,7 +103,7 @@ class Rules:
         if seed is not None:
             words.append(f"--seed {seed}")
         if KINDS[node.kind].computes:
-            words.append(f"--memory {self.demand.device_mb(node)}")
+            words.append(f"--memory {self.costs.device_mb(node)}")
         return " ".join(words)
 
     @_known
@@ -119,19 +118,19 @@ class Rules:
     def mem_mb(self, wildcards: Any, attempt: int) -> int:
         """Return the MB of main memory that a job asks for."""
         node, _ = self.job(wildcards)
-        return self.demand.mem_mb(node, attempt)
+        return self.costs.mem_mb(node, attempt)
 
     @_known
     def runtime(self, wildcards: Any, attempt: int) -> int:
         """Return the minutes that a job asks for."""
         node, _ = self.job(wildcards)
-        return self.demand.minutes(node, attempt)
+        return self.costs.minutes(node, attempt)
 
     @_known
     def gpu(self, wildcards: Any) -> int:
         """Return the GPUs that a job asks Slurm for; on one machine jobs lease them."""
         node, _ = self.job(wildcards)
-        return self.demand.gpus(node) if self.cores is None else 0
+        return self.costs.gpus(node)
 
     def groups(self) -> Iterator[Group]:
         """Yield what people look at by the jobs that make it: two for each paper, one for all."""
@@ -172,8 +171,8 @@ class Rules:
     @cached_property
     def threads(self) -> int:
         """The CPU threads of a training."""
-        return job_threads(self.plan, self.jobs, self.cores)
+        return job_threads(self.jobs, self.cores)
 
     @cached_property
     def _chains(self) -> dict[Job, float]:
-        return chains(self.jobs, self.demand.costs) if self._urgent else {}
+        return chains(self.jobs, self.costs) if self._urgent else {}

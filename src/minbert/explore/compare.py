@@ -29,8 +29,6 @@ from minbert.store.plans import read_description
 
 SPEC = ["stage", "name", "A", "B"]
 SCORES = ["task", "metric", "A", "B", "difference", "low", "high", "seeds_A", "seeds_B"]
-VALUES = 30
-"""Characters of the two values of a setting in the text."""
 EXAMPLES = ["task", "change", "id", "label", "A", "B", *TEXTS]
 WORSE, BETTER = "right to wrong", "wrong to right"
 SHOWN, LONGEST = 3, 100
@@ -62,7 +60,7 @@ class Comparison:
         spec = [
             f"{stage}  {said}"
             for stage, name, *pair in self.spec.to_numpy()
-            for said in plans.shown({name: (pair[0], pair[1])}, VALUES)
+            for said in plans.shown({name: (pair[0], pair[1])})
         ]
         table = self.scores.to_string(index=False, float_format="{:.3f}".format, na_rep="-")
         how = (

@@ -1,5 +1,9 @@
-"""What training jobs cost, before they run: from finished runs, or from counted operations."""
+"""What jobs cost, before they run: operations, time, memory, threads.
 
+Operations are counted from the spec; their rate is measured by finished runs, or assumed.
+"""
+
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping
@@ -12,14 +16,15 @@ from pydantic import ValidationError
 
 from minbert.base.errors import UserError
 from minbert.devices.cards import visible_cards
-from minbert.plan.experiment import Experiment
-from minbert.plan.parameters import inserted_parameters
+from minbert.plan.parameters import Counts, counts
 from minbert.plan.pending import Job, Pending
-from minbert.spec.architecture import BERT_BASE, Architecture
+from minbert.plan.plan import Plan
+from minbert.spec.architecture import BERT_BASE, NUMBER, Architecture, training_bytes
 from minbert.spec.epochs import EPOCHS, Epoch
 from minbert.spec.protocol import SPLITS
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
+from minbert.store.kinds import KINDS
 from minbert.store.node import Node
 from minbert.store.record import sound
 
@@ -60,36 +65,78 @@ it waits for the host between small batches."""
 CPU_RATE = 5e10
 """Operations a second that one CPU thread is assumed to do, if nothing was measured."""
 
+PROCESS = 10**9
+"""Bytes of a process before it computes: libraries, and on a GPU its context."""
+
+LARGER = 2.0
+"""A step's largest batches have about this many times the mean tokens."""
+
+TOKENS_AT_ONCE = 65536
+"""Tokens in one batch of a frozen encoder on a GPU; more than on a CPU."""
+
+PLAIN = 1500
+"""MB of a step that trains nothing: a data set's table, a figure."""
+
+AROUND = {False: 700, True: 3700}
+"""MB of main memory besides a step on a cluster, where two Snakemakes start it; with a GPU CUDA's
+libraries too."""
+
+LEAST, SPARE = 20, 4
+"""A training may take this many minutes, and as many times its estimated time."""
+
+MOST_THREADS = 4
+"""More threads do not make a step of a few hundred tokens faster."""
+
 
 def operations(spec: StageSpec, arch: Architecture, sizes: Sizes) -> float:
     """Count multiplications and additions of a whole job, by weight and token.
 
     Per weight and token, forward takes 2, backward 2 for the activations and 2 for the weights
-    unless they are frozen. Only layers, pooler and what is inserted into them count: embeddings
-    are looked up, heads are small. Trained tasks are scored on dev after each epoch; all tasks are
-    scored on dev and test at the end.
+    unless they are frozen; SMART as much again, and for each ascent. Only layers and pooler count:
+    embeddings are looked up, all else is small. Trained tasks are scored on dev after each epoch;
+    all tasks are scored on dev and test at the end.
     """
     drawn = epoch(spec, sizes).examples
     if spec.trainable == "heads":
         return HEAD * spec.epochs * sum(drawn.values())
-    parts, inserted = arch.parameters(), inserted_parameters(spec, arch)[1]
-    weights = sum(parts.layers) + parts.pooler + inserted
-    step = 4.0 * weights + 2.0 * (weights if spec.trainable == "all" else inserted)
-    if spec.smart is not None:
-        # A second pass on the perturbed input; an ascent needs no gradient of weights.
-        step = 2 * step + 4.0 * weights * spec.smart.ascents
-    total = 0.0
+    parts, total = arch.parameters(), 0.0
+    step = (6 if spec.trainable == "all" else 4) * (2 + spec.smart.ascents if spec.smart else 1)
     for task, how in spec.tasks.items():
-        cost = 2.0 * weights * (sizes[task].dev + sizes[task].test)
-        if how.trained:
-            cost += spec.epochs * (step * drawn[task] + 2.0 * weights * sizes[task].dev)
-        total += min(sizes[task].tokens, spec.max_length) * cost
-    return total
+        size, epochs = sizes[task], spec.epochs if how.trained else 0
+        cost = epochs * step * drawn.get(task, 0) + 2 * (size.dev * (epochs + 1) + size.test)
+        total += min(size.tokens, spec.max_length) * cost
+    return total * (sum(parts.layers) + parts.pooler)
 
 
 def epoch(spec: StageSpec, sizes: Sizes) -> Epoch:
     """Return the steps of an epoch, and how many examples of each trained task it draws."""
     return EPOCHS[spec.sampler.name](spec, {task: sizes[task].train for task in spec.trained_tasks})
+
+
+def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: Sizes) -> int:
+    """Estimate the bytes that one job of a stage holds at most where it computes.
+
+    Besides the model's state there are activations of one batch at a time. Surgery and weightings
+    keep each task's gradients, SMART a second pass. With a frozen encoder there are features
+    instead of an encoder, two of a pair whose sentences are encoded separately. What cannot be
+    counted counts as none.
+    """
+    heads = (counted and counted["heads"]) or 0
+    if spec.trainable == "heads":
+        pairs = [t for t, how in spec.tasks.items() if how.pairing == "siamese"]
+        held = sum(sum(sizes[task][:3]) for task in (*spec.tasks, *pairs))
+        return PROCESS + training_bytes(heads, heads) + held * arch.hidden * NUMBER
+    encoder = counted["encoder"] if counted else arch.parameters().total
+    gradients = 1 + len(spec.trained_tasks) if spec.surgery or spec.weighting else 1
+    state = training_bytes(
+        encoder + heads, (counted and counted["trainable"]) or encoder, gradients
+    )
+    activations = 0.0
+    for task in spec.trained_tasks:
+        tokens = min(LARGER * sizes[task].tokens, spec.max_length, arch.positions)
+        batch = spec.tasks[task].batch_size * arch.activation_bytes(tokens)
+        activations = max(activations, batch)
+    return PROCESS + state + int(activations) * (2 if spec.smart else 1)
 
 
 class Cost(NamedTuple):
@@ -100,13 +147,14 @@ class Cost(NamedTuple):
 
 
 class Costs:
-    """Costs of an experiment's training jobs; `gpu` says whether on GPUs, None: as found here."""
+    """What a plan's jobs cost. `gpu`: whether training jobs get a GPU each; None: as seen here."""
 
-    def __init__(self, experiment: Experiment, gpu: bool | None = None) -> None:
-        self.experiment, self._gpu = experiment, gpu
-        self.arch = experiment.sources.architecture or BERT_BASE
+    def __init__(self, plan: Plan, gpu: bool | None = None) -> None:
+        self.plan, self.gpu = plan, gpu
+        self.arch = plan.sources.architecture or BERT_BASE
         """That of the backbone; until its shapes are known, BERT-base."""
         self.of, self.size = cache(self._of), cache(self._size)
+        self.device_mb = cache(self._device_mb)
 
     def _of(self, node: Node) -> Cost:
         """Return the cost of one seed of a training node: the median of its finished seeds.
@@ -123,9 +171,9 @@ class Costs:
 
     def _size(self, task: str) -> Size:
         """Return the size of a task: as its table has it, or until that is made, as assumed."""
-        config, data = self.experiment.config, self.experiment.sources.data(task)
+        config, data = self.plan.config, self.plan.sources.data(task)
         found = SIZES.get(task, ASSUMED)
-        if report := sound(data.folder(self.experiment.root) / "report.json"):
+        if report := sound(data.folder(self.plan.root) / "report.json"):
             if words := report.get("mean_words", {}).get("train"):
                 found = found._replace(tokens=2 + TASKS[task].pair + TOKENS_A_WORD * words)
             return found._replace(**{split: report["rows"].get(split, 0) for split in SPLITS})
@@ -145,7 +193,7 @@ class Costs:
     def _runs(self) -> dict[str, list[dict[str, Any]]]:
         """The records of all finished runs on devices like the one to be used, by key."""
         found = defaultdict(list)
-        for path in (self.experiment.root / "store" / "train").glob("*/seed*/run.json"):
+        for path in (self.plan.root / "store" / "train").glob("*/seed*/run.json"):
             if record := sound(path):
                 device = record["environment"]["device"]  # or a GPU's model
                 if self._on_gpu == (device not in ("cpu", "mps")):
@@ -167,10 +215,56 @@ class Costs:
 
     @cached_property
     def _on_gpu(self) -> bool:
-        if self._gpu is not None:
-            return self._gpu
-        wish = self.experiment.config.device
-        return wish.startswith("cuda") or (wish == "auto" and bool(visible_cards()))
+        wish = self.plan.config.device
+        found = wish.startswith("cuda") or (wish == "auto" and bool(visible_cards()))
+        return found if self.gpu is None else self.gpu
+
+    def memory(self, node: Node) -> int:
+        """Estimate the bytes of a training job, until its shapes are known by BERT-base."""
+        stage = self.plan.every[self.plan.owners[node.key]]
+        counted = counts(self.plan, stage) or counts(self.plan, stage, base_shapes=True)
+        return memory(stage.spec, counted, self.arch, self.sizes(stage.spec))
+
+    def _device_mb(self, node: Node) -> int:
+        """Return the MB that a job needs where it computes; 0 if it computes nothing."""
+        held = 0
+        if node.kind == "train":
+            held = self.memory(node)
+        elif node.kind in ("features", "backbone"):
+            layer = self.arch.model_copy(update={"layers": 1}).activation_bytes(1)
+            held = PROCESS + 2 * NUMBER * self.arch.parameters().total + int(TOKENS_AT_ONCE * layer)
+        return math.ceil(held / 1e6)
+
+    def mem_mb(self, node: Node, attempt: int) -> int:
+        """Return the MB of main memory that a job asks for; twice as many at each attempt."""
+        step = (self.device_mb(node) or PLAIN) + AROUND[bool(self.gpus(node))]
+        return step * 2 ** (attempt - 1)
+
+    def minutes(self, node: Node, attempt: int) -> int:
+        """Return the minutes that it asks for; twice as many at each attempt.
+
+        A training that runs out of them resumes from its last state.
+        """
+        asked = KINDS[node.kind].minutes
+        if node.kind == "train":
+            asked = LEAST + math.ceil(SPARE * self.of(node).seconds / 60)
+        return asked * 2 ** (attempt - 1)
+
+    def gpus(self, node: Node) -> int:
+        """Return the GPUs that a job asks a cluster for: one if it computes, else none."""
+        return int(bool(self.gpu) and KINDS[node.kind].computes)
+
+
+def job_threads(jobs: Pending, cores: int | None) -> int:
+    """Return the CPU threads of each of `jobs` that trains on `cores`: as set, or shared out.
+
+    Jobs side by side on one thread each finish sooner than one after the other on several
+    (docs/speed.md), so a job gets more than one only if there are fewer jobs than cores.
+    """
+    if (threads := jobs.plan.config.threads) != "auto":
+        return threads
+    waiting = sum(node.kind == "train" for node, _ in jobs)
+    return max(1, min(MOST_THREADS, (cores or 1) // max(1, waiting)))
 
 
 def chains(jobs: Pending, costs: Costs) -> dict[Job, float]:

@@ -3,17 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from minbert.store.code import PACKAGE
-
 Changes = dict[str, tuple[Any, Any]]
+LONGEST = 30
+"""The most characters of an old and a new value that are shown."""
 
 
 def facts(described: Mapping[str, Any]) -> dict[str, Any]:
     """Return all that decides a node's key: settings, then code and inputs."""
-    code = {
-        f"code of {name.removeprefix(f'{PACKAGE}.')}": of[:16]
-        for name, of in described["code"].items()
-    }
+    code = {f"code of {name.removeprefix('minbert.')}": o for name, o in described["code"].items()}
     needs = {f"input {name}": need["key"] for name, need in described["needs"].items()}
     return described["spec"] | code | needs
 
@@ -28,10 +25,9 @@ def changes(old: Any, new: Any, name: str = "") -> Changes:
     return found
 
 
-def shown(found: Changes, longest: int | None = None) -> Iterator[str]:
-    """Yield the changes in words, as of YAML; of values that are longer, that they changed."""
+def shown(found: Changes) -> Iterator[str]:
+    """Yield the changes in words, as of YAML; of values that are long, that they changed."""
     for name, pair in found.items():
         old, new = ("null" if value is None else str(value) for value in pair)
-        long = longest is not None and len(old) + len(new) > longest
-        said = "{} changed" if long else "{}: {} -> {}"
+        said = "{}: {} -> {}" if len(old) + len(new) <= LONGEST else "{} changed"
         yield said.format(name.removeprefix("stage."), old, new)

@@ -1,6 +1,7 @@
 """Why a job would run: how its node differs from the nearest one that has finished."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -15,8 +16,6 @@ from minbert.store.node import Node, canonical, finished, seed_folders
 from minbert.store.plans import described_in
 
 NEVER = "has never run"
-LONGEST = 30
-"""The most characters of an old and a new value in a few words."""
 
 
 class PreviousRuns:
@@ -24,26 +23,22 @@ class PreviousRuns:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._nodes: dict[str, list[dict[str, Any]]] = {}
+        self._nodes: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for path in sorted((plan.root / "store" / "spec").glob("*.json")):
             with suppress(UserError):  # A damaged one, which counts as never planned.
                 described = described_in(path)
                 at = described["kind"], described["key"]
                 if at not in plan.nodes and described["kind"] in KINDS:
-                    self._nodes.setdefault(_role(described), []).append(described)
+                    self._nodes[_role(described)].append(described)
 
     def changes(self, node: Node) -> Changes | None:
-        """Return how `node` differs from the finished one that was what it is now.
+        """Return how `node` differs from the finished one that was what it is now, the nearest.
 
-        That has the same title, and for a training the same paper, variant and stage. Of several it
-        is the one with the fewest other settings.
+        That has the same title, and for a training the same paper, variant and stage.
         """
         new = json.loads(canonical(node.describe() | about(self.plan, node)))
-        old = filter(self._finished, self._nodes.get(_role(new), ()))
-        found = (changes(facts(each), facts(new)) for each in old)
-        return min(
-            found, key=lambda each: (sum(" " not in n for n in each), len(each)), default=None
-        )
+        old = filter(self._finished, self._nodes[_role(new)])
+        return min((changes(facts(each), facts(new)) for each in old), key=len, default=None)
 
     def _finished(self, described: Mapping[str, Any]) -> bool:
         kind = described["kind"]
@@ -54,7 +49,7 @@ class PreviousRuns:
     def reason(self, node: Node) -> str:
         """Return in a few words why a node is not done."""
         found = self.changes(node)
-        return NEVER if found is None else some(shown(found, LONGEST))
+        return NEVER if found is None else some(shown(found))
 
     def explained(self, node: Node) -> Iterator[str]:
         """Yield all that makes a node another one, and below that why its inputs are."""
