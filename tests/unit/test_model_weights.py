@@ -108,8 +108,8 @@ def test_other_forms_of_the_same_weights(
 
 OUTPUT = "encoder.layer.1.output.dense.weight"
 REFUSED: list[tuple[str, Edit, str]] = [
-    ("bert", settings(model_type="gpt2"), "model_type: unknown architecture 'gpt2'; known: bert"),
-    ("bert", settings(hidden_act="relu"), r"config\.json: 'hidden_act' is 'relu'; expected 'gelu'"),
+    ("bert", settings(model_type="gpt2"), "unknown architecture 'gpt2'; known: bert"),
+    ("bert", settings(hidden_act="relu"), r"config\.json: 'activation' is 'relu'; expected 'gelu'"),
     ("bert", settings(is_decoder=True), r"config\.json: is_decoder is True; only False is known"),
     ("distilbert", settings(model_type="bert"), "json: has no hidden_size, .*; is it a Hugging"),
     ("modernbert", settings(layer_types=["full_attention"]), "layer_types is .*; only None is kn"),

@@ -62,7 +62,8 @@ def _config(arch: Architecture) -> dict[str, Any]:
     names = arch.settings
     config = {theirs: getattr(arch, ours) for ours, theirs in names.items()}
     config[names["positions"]] = arch.first_position + arch.positions
-    config[names["activation"]] = ACTIVATIONS[arch.activation][0]
+    usual = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
+    config[names["activation"]] = usual[arch.activation]
     if "embedding" in names:
         config[names["embedding"]] = arch.embedding or arch.hidden
     return {"model_type": arch.family, "dtype": "float32", **arch.only, **config}

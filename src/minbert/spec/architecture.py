@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, StrictInt
 
@@ -54,7 +54,7 @@ class Architecture(Spec):
     types: Annotated[StrictInt, Field(ge=1, le=2**24)] = 2
     layer_norm_eps: Annotated[float, Field(gt=0, le=1, strict=True)] = 1e-12
     embedding: Size | None = None
-    first_position: Annotated[StrictInt, Field(ge=0)] = 0
+    first_position: int = 0
     activation: Literal["gelu", "gelu_tanh"] = "gelu"
 
     attention: ClassVar[str] = "bert"
@@ -91,6 +91,8 @@ class Architecture(Spec):
     """Settings there that have one value in every encoder that we know."""
     token_ids: ClassVar[Mapping[str, int]] = {}
     """Settings there that are ids of a sequence's first (0) or last (-1) token."""
+    after_padding: ClassVar[bool] = False
+    """Whether the first position is the one after padding's id."""
 
     prefix: ClassVar[str] = "bert."
     """What the names of its tensors begin with in weights that have heads, too."""
@@ -118,10 +120,6 @@ class Architecture(Spec):
         """Rows of the table of positions; 0 if there is none."""
         return self.first_position + self.positions
 
-    def finalize(self, config: Mapping[str, Any]) -> Self:
-        """Return the architecture with what follows from more than one setting of `config.json`."""
-        return self
-
     def hugging_face(self, name: str) -> list[str]:
         """Return the Hugging Face tensors whose rows, stacked, are our tensor `name`."""
         part, _, kind = name.rpartition(".")
@@ -141,12 +139,10 @@ class Architecture(Spec):
         layers = [attention + inner + outer + 2 * a_norm * self.hidden] * self.layers
         if self.norm_first:
             layers[-1] += a_norm * self.hidden
-        return EncoderParameters(
-            embeddings=(rows + a_norm) * width
-            + (linear(width, self.hidden) if self.embedding else 0),
-            layers=tuple(layers),
-            pooler=linear(self.hidden, self.hidden),
-        )
+        embeddings = (rows + a_norm) * width
+        if self.embedding:
+            embeddings += linear(width, self.hidden)
+        return EncoderParameters(embeddings, tuple(layers), linear(self.hidden, self.hidden))
 
     def activation_bytes(self, tokens: Any) -> Any:
         """Estimate the bytes that training keeps for sequences of `tokens` (number or array)."""
@@ -169,14 +165,7 @@ def linear(inputs: int, outputs: int) -> int:
 
 BERT_BASE = Architecture()
 
-KNOWN: dict[str, Architecture] = {
-    f"{owner}bert-{size}-uncased": shapes
-    for owner in ("", "google-bert/")
-    for size, shapes in {
-        "base": BERT_BASE,
-        "large": Architecture(hidden=1024, layers=24, heads=16, intermediate=4096),
-    }.items()
-}
+KNOWN = dict.fromkeys(("bert-base-uncased", "google-bert/bert-base-uncased"), BERT_BASE)
 """By hub name, for plans made before anything is downloaded."""
 
 

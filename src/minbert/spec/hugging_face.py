@@ -1,8 +1,6 @@
 """A Hugging Face folder: which of its files make a backbone, and the shapes in its config.json."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
@@ -17,10 +15,10 @@ FILES = ("config.json", WEIGHTS, "tokenizer.json", "vocab.txt", "tokenizer_confi
 read: it is in the keys of finished results."""
 
 ACTIVATIONS = {
-    "gelu": ("gelu", "gelu_python"),
-    "gelu_tanh": ("gelu_pytorch_tanh", "gelu_new", "gelu_fast"),
+    **dict.fromkeys(("gelu", "gelu_python"), "gelu"),
+    **dict.fromkeys(("gelu_pytorch_tanh", "gelu_new", "gelu_fast"), "gelu_tanh"),
 }
-"""GELU (Hendrycks and Gimpel, 2016), exact or by tanh: its names there, the usual one first."""
+"""GELU (Hendrycks and Gimpel, 2016), exact or by tanh, by its names there, the usual one first."""
 
 
 def from_hugging_face(path: Path) -> Architecture:
@@ -33,22 +31,22 @@ def from_hugging_face(path: Path) -> Architecture:
         raise UserError(f"{path}: no such file; a backbone is a folder in Hugging Face's layout")
     config = read_json(path)
     with inside(str(path)):
-        return _architecture(config)
-
-
-def _architecture(config: Mapping[str, Any]) -> Architecture:
-    with inside("model_type"):
         kind: type[Architecture] = load_part("architecture", str(config.get("model_type")))
-    for name, only in kind.only.items():
-        if (found := config.get(name)) not in (None, only):
-            raise UserError(f"{name} is {found!r:.80}; only {only!r} is known here")
-    names = kind.settings
-    values = {**kind.defaults, **{o: config[t] for o, t in names.items() if t in config}}
-    if missing := [theirs for ours, theirs in names.items() if ours not in values]:
-        raise UserError(f"has no {', '.join(missing)}; is it a Hugging Face config.json?")
-    ours_of = {name: ours for ours, theirs in ACTIVATIONS.items() for name in theirs}
-    values["activation"] = ours_of.get(values["activation"], values["activation"])
-    return validated(kind, values, names=names).finalize(config)
+        for name, only in kind.only.items():
+            if (found := config.get(name)) not in (None, only):
+                raise UserError(f"{name} is {found!r:.80}; only {only!r} is known here")
+        given = {ours: config[name] for ours, name in kind.settings.items() if name in config}
+        values = {**kind.defaults, **given}
+        if missing := [name for ours, name in kind.settings.items() if ours not in values]:
+            raise UserError(f"has no {', '.join(missing)}; is it a Hugging Face config.json?")
+        values["activation"] = ACTIVATIONS.get(values["activation"], values["activation"])
+        if values.get("embedding") == values["hidden"]:
+            del values["embedding"]
+        arch = validated(kind, values)
+    if not kind.after_padding:
+        return arch
+    first = config.get("pad_token_id", 1) + 1
+    return arch.model_copy(update={"first_position": first, "positions": arch.positions - first})
 
 
 def backbone_files(folder: Path) -> list[Path]:

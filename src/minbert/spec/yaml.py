@@ -153,23 +153,14 @@ def inside(where: str) -> Iterator[None]:
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def validated(
-    model: type[Model],
-    values: Mapping[str, Any],
-    where: str = "",
-    names: Mapping[str, str] | None = None,
-) -> Model:
-    """Return `values` as a `model`; raise one `UserError` with a line for each wrong key.
-
-    `names` are what the reader of the message calls the keys, if not as the model does.
-    """
+def validated(model: type[Model], values: Mapping[str, Any], where: str = "") -> Model:
+    """Return `values` as a `model`; raise one `UserError` with a line for each wrong key."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
         found: dict[str, list[Any]] = {}  # each member of a union has an error of its own
         for item in error.errors(include_url=False):
-            path = ".".join((names or {}).get(word, word) for word in _place(values, item))
-            found.setdefault(path, []).append(item)
+            found.setdefault(".".join(_place(values, item)), []).append(item)
         with inside(where):
             raise UserError("\n".join(_problem(*of) for of in found.items())) from None
 

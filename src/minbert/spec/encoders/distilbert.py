@@ -1,7 +1,6 @@
 """DistilBERT: half of BERT's layers, no token types, no pooler (Sanh et al., 2019)."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
 from pydantic import Field, StrictInt
 
@@ -14,8 +13,8 @@ class DistilBert(Architecture):
     family: str = "distilbert"
     types: Annotated[StrictInt, Field(ge=0, le=0)] = 0
 
-    two_types: ClassVar[bool] = False
-    settings: ClassVar[Mapping[str, str]] = {
+    two_types = False
+    settings = {
         "vocab_size": "vocab_size",
         "hidden": "dim",
         "layers": "n_layers",
@@ -25,16 +24,16 @@ class DistilBert(Architecture):
         "activation": "activation",
     }
     # Such positions are not trained, and those here are.
-    only: ClassVar[Mapping[str, Any]] = {"sinusoidal_pos_embds": False}
+    only = {"sinusoidal_pos_embds": False}
 
-    prefix: ClassVar[str] = "distilbert."
-    layer_prefix: ClassVar[str] = "transformer.layer."
-    tensors: ClassVar[Mapping[str, str]] = {
+    prefix = "distilbert."
+    layer_prefix = "transformer.layer."
+    tensors = {
         "embeddings.word": "embeddings.word_embeddings",
         "embeddings.position": "embeddings.position_embeddings",
         "embeddings.norm": "embeddings.LayerNorm",
     }
-    layer_tensors: ClassVar[Mapping[str, tuple[str, ...]]] = {
+    layer_tensors = {
         "attention.qkv": ("attention.q_lin", "attention.k_lin", "attention.v_lin"),
         "attention.output": ("attention.out_lin",),
         "attention.norm": ("sa_layer_norm",),

@@ -1,7 +1,6 @@
 """ModernBERT: rotary positions, gated layers, attention to neighbours (Warner et al., 2024)."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
 from pydantic import Field, StrictInt
 
@@ -24,13 +23,13 @@ class ModernBert(Architecture):
     global_base: Base = 160_000.0
     local_base: Base | None = 10_000.0
 
-    attention: ClassVar[str] = "modernbert"
-    bias: ClassVar[bool] = False
-    norm_first: ClassVar[bool] = True
-    gated: ClassVar[bool] = True
-    kept: ClassVar[tuple[int, int]] = (16, 4)
-    two_types: ClassVar[bool] = False
-    settings: ClassVar[Mapping[str, str]] = {
+    attention = "modernbert"
+    bias = False
+    norm_first = True
+    gated = True
+    kept = (16, 4)
+    two_types = False
+    settings = {
         **{ours: name for ours, name in Architecture.settings.items() if ours != "types"},
         "layer_norm_eps": "norm_eps",
         "activation": "hidden_activation",
@@ -39,21 +38,21 @@ class ModernBert(Architecture):
         "global_base": "global_rope_theta",
         "local_base": "local_rope_theta",
     }
-    defaults: ClassVar[Mapping[str, Any]] = {"layer_norm_eps": 1e-5, "activation": "gelu"}
+    defaults = {"layer_norm_eps": 1e-5, "activation": "gelu"}
     # The last three are what transformers 5 writes in place of the settings above.
-    only: ClassVar[Mapping[str, Any]] = {
+    only = {
         **dict.fromkeys(("attention_bias", "mlp_bias", "norm_bias"), False),
         **dict.fromkeys(("rope_scaling", "rope_parameters", "layer_types")),
     }
-    token_ids: ClassVar[Mapping[str, int]] = {"cls_token_id": 0, "sep_token_id": -1}
+    token_ids = {"cls_token_id": 0, "sep_token_id": -1}
 
-    prefix: ClassVar[str] = "model."
-    layer_prefix: ClassVar[str] = "layers."
-    tensors: ClassVar[Mapping[str, str]] = {
+    prefix = "model."
+    layer_prefix = "layers."
+    tensors = {
         "embeddings.word": "embeddings.tok_embeddings",
         "embeddings.norm": "embeddings.norm",
     }
-    layer_tensors: ClassVar[Mapping[str, tuple[str, ...]]] = {
+    layer_tensors = {
         "attention.norm": ("attn_norm",),
         "attention.qkv": ("attn.Wqkv",),
         "attention.output": ("attn.Wo",),

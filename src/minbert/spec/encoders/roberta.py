@@ -1,8 +1,5 @@
 """RoBERTa: BERT trained longer, without next sentences, on byte-level pieces (Liu et al., 2019)."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
-
 from minbert.spec.architecture import Architecture
 
 
@@ -14,12 +11,7 @@ class Roberta(Architecture):
 
     family: str = "roberta"
 
-    two_types: ClassVar[bool] = False
-    token_ids: ClassVar[Mapping[str, int]] = {"bos_token_id": 0, "eos_token_id": -1}
-    prefix: ClassVar[str] = "roberta."
-
-    def finalize(self, config: Mapping[str, Any]) -> Self:
-        first = int(config.get("pad_token_id", 1)) + 1
-        return self.model_copy(
-            update={"first_position": first, "positions": self.positions - first}
-        )
+    two_types = False
+    after_padding = True
+    token_ids = {"bos_token_id": 0, "eos_token_id": -1}
+    prefix = "roberta."
