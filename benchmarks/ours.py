@@ -71,7 +71,7 @@ class Ours:
         """Make one optimiser step per batch, as the loop does; return the tasks' losses."""
         for step in steps:
             self.loop.step(step)
-        losses = [loss for _, _, _, loss, _ in self.loop.meter.unread]
+        losses = [loss for *_, loss, _ in self.loop.meter.unread]
         self.loop.meter.unread.clear()
         return losses
 

@@ -47,6 +47,19 @@ def moved(values: Any, device: torch.device) -> Any:
     return tree_map(lambda x: x.detach().to(device) if isinstance(x, Tensor) else x, values)
 
 
+class Generators(Part):
+    """torch's default random generators, of the CPU and of the device, as a part of a run."""
+
+    kept = ("of_cpu", "of_device")
+
+    def __init__(self, device: torch.device) -> None:
+        self.of_cpu = self.of_device = torch.default_generator
+        if device.type == "cuda":
+            self.of_device = torch.cuda.default_generators[device.index]
+        if device.type == "mps":
+            self.of_device = torch.mps._get_default_mps_generator()
+
+
 class Checkpoints:
     """Keeps a run's best weights in `folder`, and its state if it is to survive an interruption.
 
@@ -57,9 +70,7 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, identity: str = "", every: float | None = None) -> None:
-        self.folder = folder
-        self.identity = identity
-        self.every = every
+        self.folder, self.identity, self.every = folder, identity, every
         self.stop: int | None = None  # the signal that asked the run to stop
         self.best_epoch = 0  # 0 before there is one
         self.parts: Mapping[str, Part] = {}
@@ -69,12 +80,12 @@ class Checkpoints:
     @property
     def best(self) -> Path:
         """The file of the best epoch's weights."""
-        return self._best(self.best_epoch)
+        return self.folder / f"best-{self.best_epoch}.safetensors"
 
     def keep_best(self, epoch: int, weights: Mapping[str, Tensor]) -> None:
         """Write the weights of `epoch` (from 1), the best one so far."""
-        save_weights(self._best(epoch), weights)
         self.best_epoch = epoch
+        save_weights(self.best, weights)
 
     def copy_best(self, to: Path) -> None:
         """Copy the best epoch's weights to the file `to`, whole or not at all."""
@@ -92,18 +103,19 @@ class Checkpoints:
         states = list(self.folder.glob("state-*.pt"))
         if self.every is None or not states:
             return ""
-        path = max(states, key=lambda state: int(state.stem.partition("-")[2]))
+        path = max(states, key=lambda state: state.stat().st_mtime_ns)
         try:
             with ZipFile(path) as file:  # torch writes checksums, but reads none.
                 damaged = file.testzip()
             state = torch.load(path, map_location="cpu", weights_only=True)
             if damaged or state["of"] != self._of:
                 return f"{path} is damaged, or from another run, device or precision"
-            if state["best_epoch"]:
-                load_weights(self._best(state["best_epoch"]))  # whole if they can be read
+            self.best_epoch = state["best_epoch"]
+            if self.best_epoch:
+                load_weights(self.best)  # whole if they can be read
         except Exception as error:  # Damaged bytes raise errors of all kinds.
+            self.best_epoch = 0
             return f"{path} cannot be used ({type(error).__name__}: {error})"
-        self.best_epoch = state["best_epoch"]
         for name, part in parts.items():
             part.load_state_dict(state["parts"].pop(name))
         return ""
@@ -121,32 +133,14 @@ class Checkpoints:
         path = self.folder / f"state-{step}.pt"
         if self.every is not None:
             parts = {name: part.state_dict() for name, part in self.parts.items()}
-            parts = moved(parts, torch.device("cpu"))
             state = {"of": self._of, "best_epoch": self.best_epoch, "parts": parts}
             with whole(path) as temporary, temporary.open("wb") as file:
-                torch.save(state, file)
+                torch.save(moved(state, torch.device("cpu")), file)
             self._last = time.monotonic()
         self.clear(path, self.best)
 
     def clear(self, *but: Path) -> None:
         """Remove all states and weights but these."""
-        for pattern in ("state-*.pt", "best-*.safetensors"):
-            for path in set(self.folder.glob(pattern)).difference(but):
+        for path in {*self.folder.glob("state-*.pt"), *self.folder.glob("best-*.safetensors")}:
+            if path not in but:
                 path.unlink()
-
-    def _best(self, epoch: int) -> Path:
-        return self.folder / f"best-{epoch}.safetensors"
-
-
-class Generators(Part):
-    """torch's default random generators, of the CPU and of the device, as a part of a run."""
-
-    kept = ("of_cpu", "of_device")
-
-    def __init__(self, device: torch.device) -> None:
-        self.of_cpu = self.of_device = torch.default_generator
-        if device.type == "cuda":
-            place = torch.cuda.current_device() if device.index is None else device.index
-            self.of_device = torch.cuda.default_generators[place]
-        if device.type == "mps":
-            self.of_device = torch.mps._get_default_mps_generator()

@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,43 +35,34 @@ SCHEMA = pa.schema(
 Listener = Callable[[Measured], None]
 
 
-@dataclass
-class Position:
-    """How far a run has come: `done` steps of `epoch` (from 1), `step` in all."""
-
-    epoch: int = 1
-    done: int = 0
-    step: int = 0
-    best_epoch: int = 0
-    best_score: float = float("-inf")
-    score: float = float("nan")
-    training: float = 0.0  # seconds of the steps
-    before: float = 0.0  # of the whole run, in its interrupted parts
-
-    def __post_init__(self) -> None:
-        self._started = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """The seconds of the whole run so far."""
-        return self.before + time.perf_counter() - self._started
-
-
 class History(Part):
     """All measured values of a run, in order; those without a slash are passed on to `listener`.
 
-    Each is logged for the step and the epoch of the run's `position`.
+    Each is logged for the step and the epoch that the run has come to: `done` steps of `epoch`
+    (from 1), `step` in all.
     """
+
+    kept = ("rows", "step", "epoch", "done", "best_epoch", "best_score", "score", "training")
 
     def __init__(self, listener: Listener | None = None) -> None:
         self.listener = listener
-        self.rows: list[Measured] = []
-        self.position = Position()
+        self.rows: list[tuple[Any, ...]] = []  # of `Measured`
+        self.epoch, self.done, self.step = 1, 0, 0
+        self.best_epoch, self.best_score, self.score = 0, -math.inf, math.nan
+        self.training = 0.0  # seconds of the steps
+        self.started = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of the whole run so far, its interrupted parts included."""
+        return time.perf_counter() - self.started
 
     def log(self, split: str, task: str, metric: str, value: float) -> None:
         """Add one value, measured now."""
-        at, now = self.position, round(time.time(), 3)
-        self._add(Measured(at.step, at.epoch, split, task, metric, float(value), now))
+        now = round(time.time(), 3)
+        row = Measured(self.step, self.epoch, split, task, metric, float(value), now)
+        self.rows.append(tuple(row))
+        self._tell(row)
 
     def log_score(self, split: str, task: str, prediction: Tensor, label: Tensor) -> float:
         """Add the score of predictions [N] on the CPU, by the task's metric, and return it."""
@@ -87,23 +77,22 @@ class History(Part):
             if (value := overall(scores, rule, tasks)) is not None:
                 self.log(split, "overall", rule, value)
 
-    def _add(self, row: Measured) -> None:
-        self.rows.append(row)
+    def _tell(self, row: Measured) -> None:
         if self.listener and "/" not in row.metric:
             self.listener(row)
 
     def state_dict(self) -> dict[str, Any]:
-        position = asdict(self.position) | {"before": self.position.seconds}
-        return {"rows": [tuple(row) for row in self.rows], "position": position}
+        return super().state_dict() | {"seconds": self.seconds}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what an interrupted run has measured; the listener gets it again."""
-        for row in state["rows"]:
-            self._add(Measured(*row))
-        vars(self.position).update(state["position"])
+        self.started = time.perf_counter() - state.pop("seconds")
+        super().load_state_dict(state)
+        for row in self.rows:
+            self._tell(Measured(*row))
 
     def write(self, path: Path) -> None:
-        table = pa.Table.from_pylist([row._asdict() for row in self.rows], schema=SCHEMA)
+        table = pa.Table.from_pylist([Measured(*row)._asdict() for row in self.rows], schema=SCHEMA)
         with whole(path) as temporary:
             pq.write_table(table, temporary, write_page_checksum=True)
 
@@ -111,9 +100,9 @@ class History(Part):
 class TrainingMeter(Part):
     """Losses and scores of the training batches, by task, for the history.
 
-    Losses stay on the device until a window of steps ends, so that steps need not wait. Each window
-    becomes one row per task, the mean loss, and one for the multitask loss (the weighted sum over
-    a step's batches). A loss that is not finite raises `UserError`.
+    Results stay on the device until a window of steps ends, so that steps need not wait. Each
+    window becomes one row per task, the mean loss, and one for the multitask loss (the weighted sum
+    over a step's batches). A loss that is not finite raises `UserError`.
 
     An epoch's scores are of the predictions that its batches got while they trained: dropout is on,
     weights change over the epoch, and an example drawn twice counts twice.
@@ -125,10 +114,10 @@ class TrainingMeter(Part):
         self.history = history
         self.examples = examples
         self.newest: list[TaskResult] = []  # of the last step
-        # Step, task, weight, loss and rows of each batch of the window.
-        self.unread: list[tuple[int, str, float, Tensor, Tensor]] = []
-        # The rows and predictions of the epoch's batches so far, by task.
-        self.seen: dict[str, list[tuple[Tensor, Tensor]]] = {}
+        # The step and a `TaskResult` of each batch of the window.
+        self.unread: list[tuple[Any, ...]] = []
+        # The rows and predictions of the epoch's batches before the window, by task.
+        self.seen: dict[str, tuple[list[int], list[float]]] = {}
 
     def latest(self) -> float:
         """Return the multitask loss of the last step, for which the device is waited for."""
@@ -137,15 +126,13 @@ class TrainingMeter(Part):
     def add(self, results: list[TaskResult]) -> None:
         """Take in what a step found, without waiting for the device."""
         self.newest = results
-        for task, rows, weight, loss, prediction in results:
-            self.unread.append((self.history.position.step, task, weight, loss, rows))
-            self.seen.setdefault(task, []).append((rows, prediction))
+        self.unread += [(self.history.step, *result) for result in results]
 
     def end_window(self) -> None:
         """Log the mean losses of the window's steps."""
         losses: dict[str, list[float]] = {}
         totals: dict[int, float] = {}
-        for step, task, weight, loss, rows in self.unread:
+        for step, task, rows, weight, loss, prediction in self.unread:
             value = loss.item()
             if not math.isfinite(value):
                 ids = ", ".join(self.examples[task].ids[row] for row in rows.tolist())
@@ -155,29 +142,21 @@ class TrainingMeter(Part):
                 )
             losses.setdefault(task, []).append(value)
             totals[step] = totals.get(step, 0.0) + weight * value
+            seen = self.seen.setdefault(task, ([], []))
+            seen[0].extend(rows.tolist())
+            seen[1].extend(prediction.tolist())
         losses["overall"] = list(totals.values())
         for task, values in losses.items():
             self.history.log("train", task, "loss", sum(values) / len(values))
         self.unread = []
 
     def end_epoch(self) -> None:
-        """Score the epoch's predictions, and begin the next one."""
+        """Score the predictions of an epoch whose last window has ended; begin the next one."""
         scores = {}
-        self._gather()
         # In a fixed order, which does not depend on the first batches.
         for task in (task for task in TASKS if task in self.seen):
-            ((rows, prediction),) = self.seen[task]
+            rows, prediction = self.seen[task]
             label = self.examples[task].labels.cpu()[rows]
-            scores[task] = self.history.log_score("train", task, prediction, label)
+            scores[task] = self.history.log_score("train", task, torch.tensor(prediction), label)
         self.history.log_overall("train", scores)
         self.seen = {}
-
-    def state_dict(self) -> dict[str, Any]:
-        self._gather()
-        return super().state_dict()
-
-    def _gather(self) -> None:
-        """Join what was seen of each task, on the CPU, where a state's first part already is."""
-        for task, seen in self.seen.items():
-            rows, predictions = zip(*seen, strict=True)
-            self.seen[task] = [(torch.cat(rows), torch.cat([each.cpu() for each in predictions]))]

@@ -109,7 +109,7 @@ class Loop:
 
         Returns what the record holds as `outcome`.
         """
-        at, settings, progress = self.history.position, self.settings, self.settings.progress
+        at, settings, progress = self.history, self.settings, self.settings.progress
         computed_on = f"{settings.device.type}, {settings.precision}"
         if refused := settings.checkpoints.resume(self.parts(), computed_on):
             progress.say(f"starting from scratch: {refused}")
@@ -134,7 +134,7 @@ class Loop:
 
     def _train_epoch(self) -> None:
         """Make the steps of the epoch that are not done yet."""
-        at = self.history.position
+        at = self.history
         self.model.module.train()
         clock = time.perf_counter()
         for batch in self.sampler.rest(at.done):
@@ -154,7 +154,7 @@ class Loop:
 
     def _end_epoch(self) -> None:
         """Score dev, keep the weights if they are the best so far, and save the state."""
-        at, checkpoints = self.history.position, self.settings.checkpoints
+        at, checkpoints = self.history, self.settings.checkpoints
         if self.gradients.weighting is not None:
             self.gradients.weighting.end_epoch()
         self.optimiser.flush()
@@ -184,14 +184,14 @@ class Loop:
                 raise
             if again:
                 raise UserError(
-                    f"out of memory at step {self.history.position.step}, also in smaller parts. "
+                    f"out of memory at step {self.history.step}, also in smaller parts. "
                     "Lower 'batch_size' or 'max_length', run fewer jobs at once, or use a smaller "
                     f"backbone. {error}"
                 ) from error
         if found is None:  # Not in the handler, as the error's traceback holds the activations.
             self.gradients.halve_budget(batch)
             release_memory(self.settings.device)
-            where = f"out of memory at step {self.history.position.step}"
+            where = f"out of memory at step {self.history.step}"
             self.settings.progress.say(f"{where}: trying again in smaller parts")
             self.step(batch, again=True)
             return
@@ -200,7 +200,7 @@ class Loop:
 
     def log_details(self) -> None:
         """Log what figures show of the best epoch's model besides its scores."""
-        at = self.history.position
+        at = self.history
         at.step, at.epoch = self.sampler.steps * at.best_epoch, at.best_epoch
         for task in self.spec.trained_tasks:
             for metric, value in self.model.details(task).items():
