@@ -28,7 +28,7 @@ from minbert.base.files import whole
 from minbert.data.dataset import MAX_REJECTED, read_dataset
 from minbert.data.examples import Example, label_of
 from minbert.data.sources import check_file
-from minbert.data.tables import BadRow, decode, split_lines
+from minbert.data.tables import BadRow, decode, lines_of
 from minbert.spec.task import BUILT_IN, TASKS
 
 SAME = 0.01
@@ -83,8 +83,8 @@ LEVELS: tuple[Callable[[str], str], ...] = (exact, caseless, letters)
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
-    """Return the numbers and texts of a file's lines."""
-    return [*enumerate(split_lines(decode(path.read_bytes(), path)), start=1)]
+    """Return the numbers and texts of a file's lines that are not blank."""
+    return [*lines_of(decode(path.read_bytes(), path))]
 
 
 def trees(path: Path) -> Iterator[Row]:

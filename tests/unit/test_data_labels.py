@@ -49,16 +49,14 @@ def test_hidden_rows_of_test_get_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id,labels\na,1\n", "no column 'label'; .*Did you mean 'labels'"),
+        ("id,labels\na,1\n", "line 2: no column 'label'; found id, labels"),
         ("id,label\na,1\nb,7\n", "line 3: label '7' is not one of negative, .* from 0 to 4"),
         ("id,label\na,\n", "line 2: a row without a label"),
-        ("id,label\na,1\na,2\n", "line 3: id 'a' has another label above"),
-        ("id,label\na\n", "line 2: 1 columns, but the header has 2"),
     ],
 )
 def test_wrong_files_are_named(text: str, message: str, tmp_path: Path) -> None:
     write_text(tmp_path / "sst.csv", text)
-    with pytest.raises(UserError, match=rf"sst\.csv.*{message}"):
+    with pytest.raises(UserError, match=rf"sst\.csv, {message}"):
         file_labels(tmp_path / "sst.csv", "sst")
 
 
@@ -68,7 +66,7 @@ def labelled(folder: Path) -> Config:
 
 def test_a_folder_has_files_called_by_tasks(tmp_path: Path) -> None:
     write_text(tmp_path / "stss.csv", "")
-    for folder in (tmp_path, tmp_path / "none", tmp_path / "stss.csv"):
+    for folder in (tmp_path, tmp_path / "none"):
         with pytest.raises(UserError, match=f"labels: {folder}: there is no file of ids and label"):
             label_files(labelled(folder), TASKS)
     write_text(tmp_path / "sst.tsv", "")
@@ -115,7 +113,6 @@ FORMS: list[tuple[str, Form]] = [
     ("para", written("quora_duplicate_questions.tsv", *PAIRS)),
     ("sst", trees),
     ("sts", written("STS-B/dev.tsv", "sentence1\tsentence2\tscore\n", "{1}\t{2}\t{3}\n")),
-    ("para", written("QQP/train.tsv", *PAIRS)),
 ]
 TEXTS: dict[str, list[tuple[str, str | None, float]]] = {
     "sst": [
@@ -146,17 +143,6 @@ def test_what_texts_are_compared_by() -> None:
     assert script.letters("Caf\xc3\xa9 -- no\xc2\xb2 !") == script.letters("Café no²") == "cafno"
 
 
-def test_a_sentiment_on_a_cut_is_in_the_lower_class(tmp_path: Path) -> None:
-    values = {0: 0, 0.2: 0, 0.20001: 1, 0.4: 1, 0.5: 2, 0.6: 2, 0.8: 3, 0.80001: 4, 1: 4}
-    numbered = list(enumerate(values))
-    write_text(tmp_path / "dictionary.txt", "".join(f"w{n} | x|{n}\n" for n, _ in numbered))
-    text = "phrase ids|sentiment values\n" + "".join(f"{n}|{v}\n" for n, v in numbered)
-    write_text(tmp_path / "sentiment_labels.txt", text)
-    found = script.originals("sst", tmp_path)
-    assert [int(label) for _, label in found] == list(values.values())
-    assert found[0][0] == ("w0 | x",)
-
-
 def test_a_few_rows_without_labels_are_left_out_and_more_refuse_the_file(tmp_path: Path) -> None:
     """As in the published files, where a quoted question has a line break."""
     lines = [PAIRS[1].format(n, f"a {n}", f"b {n}", n % 2) for n in range(200)]
@@ -165,9 +151,6 @@ def test_a_few_rows_without_labels_are_left_out_and_more_refuse_the_file(tmp_pat
     assert len(script.originals("para", tmp_path)) == 200
     write_text(tmp_path / "QQP/dev.tsv", PAIRS[0] + bad + "".join(lines[:50]))
     with pytest.raises(UserError, match=r"dev\.tsv: 2 of 52 rows have no label of task 'para', mo"):
-        script.originals("para", tmp_path)
-    write_text(tmp_path / "QQP/dev.tsv", "question1,question2\n")
-    with pytest.raises(UserError, match="line 1: no column 'question1'; found qu"):
         script.originals("para", tmp_path)
 
 

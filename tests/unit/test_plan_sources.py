@@ -91,7 +91,6 @@ def test_files_have_one_key_wherever_they_come_from(folder: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("task", "config", "message"),
     [
-        ("lmrd", {"lmrd": "https://example.org/r.tar.gz"}, r"only https://.* has a known checks"),
         ("lmrd", {"lmrd": "none"}, "none: there is no such file; check the path"),
         (
             "sst",
@@ -109,7 +108,7 @@ def test_files_that_are_not_there_are_named(
 
 def test_a_file_of_nearly_that_name_is_offered(folder: Path, tmp_path: Path) -> None:
     (folder / "ids-sst-train.csv").rename(folder / "ids-sst-trian.csv")
-    with pytest.raises(UserError, match=r"Did you mean 'ids-sst-trian.csv'.*or download it from"):
+    with pytest.raises(UserError, match=r"Did you mean 'ids-sst-trian.csv'"):
         sources(tmp_path, course=str(folder)).data("sst")
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import time
 from pathlib import Path
+from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json
@@ -51,34 +52,31 @@ class DigestCache:
     """
 
     def __init__(self, path: Path | str, *, verify: bool = False) -> None:
-        self.path = Path(path)
-        self._found: dict[str, str] = {}
+        self.path, self._found = Path(path), dict[str, str]()
         self._known = {} if verify else self._read()
 
     def checksum(self, path: Path | str, like: str) -> str:
         """Return the checksum of `path`, of the same kind as `like` (see `checksum`)."""
         path = Path(path).absolute()
-        try:
-            stat = path.stat()
-        except OSError as error:
-            raise UserError(f"cannot read {path}: {error.strerror}") from error
+        if not path.is_file():
+            return checksum(path, like)
+        stat, entry = path.stat(), f"{like.partition(':')[0]} {path}"
         state = f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ino}"
-        entry = f"{like.partition(':')[0]} {path}"
         before, _, known = self._known.get(entry, "").partition(": ")
-        if before != state:
-            known = checksum(path, like)
-            self._known[entry] = f"{state}: {known}"
-            if abs(time.time_ns() - stat.st_mtime_ns) > _SETTLED_NS:
-                self._found[entry] = self._known[entry]
-        return known
+        if before == state:
+            return known
+        found = checksum(path, like)
+        if abs(time.time_ns() - stat.st_mtime_ns) > _SETTLED_NS:
+            self._found[entry] = f"{state}: {found}"
+        return found
 
     def save(self) -> None:
         """Write what was found to the file, beside what others wrote there."""
         if self._found:
             write_json(self.path, self._read() | self._found)
 
-    def _read(self) -> dict[str, str]:
+    def _read(self) -> dict[str, Any]:
         try:
-            return {path: of for path, of in read_json(self.path).items() if isinstance(of, str)}
+            return read_json(self.path)
         except (OSError, UserError):
             return {}

@@ -27,16 +27,16 @@ def make(job: Job) -> None:
     """Write the labels of the job's task, and how many of its test rows without one got one."""
     path, task = Path(job.extra["paths"]["labels"]), job.spec["task"]
     check_unchanged(path, job.spec["files"]["labels"])
-    test = read_file(job.need("examples"), ("id", "label"), {"split": "test"})
-    hidden = set(test.filter(pc.is_null(test["label"]))["id"].to_pylist())
-    given = {id_: of for id_, of in file_labels(path, task).items() if id_ in hidden}
+    test = read_file(job.need("examples"), ("id", "label"), {"split": "test"}).to_pylist()
+    hidden = {row["id"] for row in test if row["label"] is None}
+    given = [(name, of) for name, of in file_labels(path, task).items() if name in hidden]
     if hidden and not given:
         raise UserError(
             f"{path}: none of the {len(hidden):,} test rows of task '{task}' has its id there; are "
             "these labels of this data?"
         )
-    table = pa.table([list(given), list(given.values())], schema=SCHEMA)
-    write_file(job.out / "labels.parquet", table)
+    rows = [{"id": name, "label": label} for name, label in given]
+    write_file(job.out / "labels.parquet", pa.Table.from_pylist(rows, schema=SCHEMA))
     write_json(job.out / "labels.json", {"task": task, "rows": len(hidden), "labelled": len(given)})
     print(f"{task}: {len(given):,} of {len(hidden):,} test rows have labels", file=sys.stderr)
 
@@ -50,10 +50,9 @@ def file_labels(path: Path, task: str) -> dict[str, float]:
                 raise BadRow(row)
             if (label := label_of(row["label"], TASKS[task])) is None:
                 raise BadRow("a row without a label")
-            if found.setdefault(str(row["id"]), label) != label:
-                raise BadRow(f"id '{row['id']}' has another label above")
         except BadRow as error:
             raise UserError(f"{path}, line {line}: {error}") from None
+        found[str(row["id"])] = label
     return found
 
 

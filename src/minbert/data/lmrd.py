@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError
-from minbert.spec.protocol import LMRD_URL, SPLITS
+from minbert.spec.protocol import LMRD_URL
 
 DEV_SHARE = 0.1
 """The share of train that becomes dev."""
-_REVIEW = re.compile(r"(?:.*/)?((train|test)/(?:neg|pos)/[0-9]+)_([0-9]{1,2})\.txt")
+_REVIEW = re.compile(r"(?:.*/)?((?:train|test)/(?:neg|pos)/[0-9]+)_([0-9]{1,2})\.txt")
 _URLS = re.compile(r"(?:.*/)?train/urls_(neg|pos)\.txt")
 _FILM = re.compile(r"/title/(tt[0-9]+)")
 
 
-def read_reviews(archive: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield split, file and fields (`id`, `sentence`, `rating`) of the labelled reviews of LMRD.
+def read_reviews(archive: Path) -> Iterator[tuple[str, str, int, str, dict[str, Any]]]:
+    """Yield split, file, line, text and fields (`id`, `sentence`, `rating`) of labelled reviews.
 
     They come by split, then id; nothing of the tar.gz is unpacked. Ids are `train/pos/0_9`.
     `rating` is (rating - 1) // 2, so that classes 0 to 4 are those of SST; no review has a rating
@@ -30,35 +30,32 @@ def read_reviews(archive: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
     Raises `UserError` for an archive that is missing or damaged, or has no reviews.
     """
-    split_of: dict[str, str] = {}
-    fields: dict[str, dict[str, Any]] = {}
-    films: dict[str, str] = {}
+    reviews, films = dict[str, str](), dict[str, str]()
     for name, text in _texts(archive):
-        if urls := _URLS.fullmatch(name):
-            for number, line in enumerate(text.splitlines()):
-                if title := _FILM.search(line):
-                    films[f"train/{urls[1]}/{number}"] = title[1]
-        elif found := _REVIEW.fullmatch(name):
-            place, split, rating = found.groups()
-            key, sentence = f"{place}_{rating}", text.replace("<br />", " ").strip()
-            split_of[key] = split
-            fields[key] = {"id": key, "sentence": sentence, "rating": (int(rating) - 1) // 2}
-    if not {"train", "test"} <= {*split_of.values()}:
+        if review := _REVIEW.fullmatch(name):
+            reviews["_".join(review.groups())] = text.replace("<br />", " ").strip()
+        elif urls := _URLS.fullmatch(name):
+            titles = enumerate(map(_FILM.search, text.splitlines()))
+            films |= {f"train/{urls[1]}/{number}": title[1] for number, title in titles if title}
+    of = {split: {key for key in reviews if key.startswith(split)} for split in ("train", "test")}
+    if not all(of.values()):
         raise UserError(
             f"{archive}: has no reviews in train/ and test/; expected the Large Movie Review "
             f"Dataset from {LMRD_URL}"
         )
-    of_film: dict[str, list[str]] = {}
-    for key in (key for key, split in split_of.items() if split == "train"):
-        of_film.setdefault(films.get(key.partition("_")[0], key), []).append(key)
-    left = round(DEV_SHARE * sum(map(len, of_film.values())))
+    of_film: dict[str, set[str]] = {}
+    for key in of["train"]:
+        of_film.setdefault(films.get(key.partition("_")[0], key), set()).add(key)
+    dev = set[str]()
     for film in sorted(of_film, key=lambda film: hashlib.sha256(f"0:{film}".encode()).digest()):
-        if left <= 0:
+        if len(dev) >= round(DEV_SHARE * len(of["train"])):
             break
-        left -= len(of_film[film])
-        split_of.update(dict.fromkeys(of_film[film], "dev"))
-    for key in sorted(fields, key=lambda key: (SPLITS.index(split_of[key]), key)):
-        yield split_of[key], f"{key}.txt", fields[key]
+        dev |= of_film[film]
+    for split, keys in (("train", of["train"] - dev), ("dev", dev), ("test", of["test"])):
+        for key in sorted(keys):
+            rating, text = int(key.rpartition("_")[2]), reviews[key]
+            fields = {"id": key, "sentence": text, "rating": (rating - 1) // 2}
+            yield split, f"{key}.txt", 1, text, fields
 
 
 def _texts(archive: Path) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Where a configuration has the files of a task, and what is said if they are not there."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from minbert.data.tables import FORMS
 from minbert.spec.config import Config
 from minbert.spec.entry import TaskEntry
 from minbert.spec.model import URLS
-from minbert.spec.protocol import COURSE_URL, SPLITS
+from minbert.spec.protocol import SPLITS
 from minbert.spec.task import BUILT_IN
 
 
@@ -33,32 +33,24 @@ def located(task: str, config: Config, base: Path) -> dict[str, Place]:
     """Return {split: place} of the files that a configuration gives for a task.
 
     `base` is the folder of the Snakefile. The file of LMRD is its `archive`. Raises `UserError` for
-    a folder without a file for train, or another URL of LMRD than the one whose checksum is known.
+    a folder without a file for train.
     """
     if entry := config.tasks.get(task):
         if folder := entry.files.folder:
             return _in_folder(task, entry, Path(folder), config)
         files = {s: file for s in SPLITS if (file := getattr(entry.files, s)) is not None}
         return {s: Place(str(f.url or f.path), f.checksum or "sha256:") for s, f in files.items()}
-    built_in = BUILT_IN[task]
-    source, archive = config.course, built_in.archive
+    built_in, source = BUILT_IN[task], config.course
     if config.data == "builtin":
-        source, archive = str(base / CORPUS), None
-    if archive:
-        known = str(archive.checksum)
-        place = Place(config.lmrd, known if config.lmrd == archive.url else "md5:")
-        if place.is_url and place.pin != known:
-            raise UserError(
-                f"lmrd is {config.lmrd!r}: only {archive.url} has a known checksum. Download the "
-                "file yourself and give its path"
-            )
-        return {"archive": place}
+        source = str(base / CORPUS)
+    elif built_in.archive:
+        known = str(built_in.archive.checksum)
+        return {"archive": Place(config.lmrd, known if config.lmrd.startswith(URLS) else "md5:")}
     is_url, places = source.startswith(URLS), {}
     for split in SPLITS:
         file = getattr(built_in.files, split)
-        places[split] = Place(
-            f"{source.rstrip('/')}/{file.path}", file.checksum if is_url else "git:"
-        )
+        at = f"{source.rstrip('/')}/{file.path}"
+        places[split] = Place(at, file.checksum if is_url else "git:")
     return places
 
 
@@ -74,35 +66,32 @@ def _in_folder(task: str, entry: TaskEntry, folder: Path, config: Config) -> dic
 
     What is no folder is taken for the file of train.
     """
-    names, found = names_in(folder, config), dict[str, Place]()
+    names = names_in(folder, config)
     if not names and not folder.is_dir():
         return {"train": Place(str(folder), "sha256:")}
-    for split in SPLITS:
-        there = [name for form in FORMS if (name := f"{split}.{form}") in names]
-        found.update((split, Place(str(folder / name), "sha256:")) for name in there)
-        ways = len(there) + (split in entry.derived_splits)
-        if ways > 1 or (ways == 0 and split != "test"):
-            raise UserError(
-                f"config: tasks.{task}.files: {folder} has {', '.join(names[:8]) or 'nothing'}; "
-                f"expected one file of {split}, such as {split}.{FORMS[0]}"
-                + (f", or in its place '{split}: 0.1' in the task" if split != "train" else "")
-            )
-    return found
+    named = [(split, f"{split}.{form}") for split in SPLITS for form in FORMS]
+    found = [(split, name) for split, name in named if name in names]
+    splits = [*(split for split, _ in found), *entry.derived_splits]
+    if not {"train", "dev"} <= {*splits} or len({*splits}) < len(splits):
+        raise UserError(
+            f"config: tasks.{task}.files: {folder} has {', '.join(names[:8]) or 'nothing'}; "
+            "expected one file of train, such as train.tsv, one of dev or in its place "
+            "'dev: 0.1' in the task, and perhaps one of test"
+        )
+    return {split: Place(str(folder / name), "sha256:") for split, name in found}
 
 
 def check_file(task: str, name: str, path: Path) -> None:
     """Refuse a path without a file, naming the nearest one beside it."""
     if not path.is_file():
         beside = path.parent.iterdir() if path.parent.is_dir() else ()
-        way = did_you_mean(path.name, [other.name for other in beside])
-        if task in BUILT_IN and name in SPLITS:
-            way += f" Copy it there, or download it from {COURSE_URL}/{path.name}"
+        near = did_you_mean(path.name, [other.name for other in beside])
         raise UserError(
-            f"task '{task}', {name}: {path}: there is no such file; check the path.{way}"
+            f"task '{task}', {name}: {path}: there is no such file; check the path.{near}"
         )
 
 
-def label_files(config: Config, tasks: Iterable[str]) -> dict[str, Path]:
+def label_files(config: Config, tasks: Collection[str]) -> dict[str, Path]:
     """Return {task: path} of the files in `labels` that are called by tasks, such as `sst.csv`."""
     folder = Path(str(config.labels))
     names = names_in(folder, config)
