@@ -191,19 +191,18 @@ def rows(two_types: bool) -> Packed:
 @torch.no_grad()
 def states(reference: Any, batch: Packed, two_types: bool) -> tuple[Tensor, Tensor | None]:
     """Return the last hidden states [T, H] and pooler's output of `batch`, padded, elsewhere."""
-    slots = batch.padded.slots
     inputs = {}
     for name, each, empty in (
         ("input_ids", batch.tokens, reference.config.pad_token_id),
         ("attention_mask", torch.ones_like(batch.tokens), 0),
         ("token_type_ids", batch.types, 0),
     ):
-        flat = torch.full((batch.padded.size,), empty)
-        inputs[name] = flat.index_copy(0, slots, each).view(batch.rows, batch.longest)
+        flat = torch.full((batch.rows * batch.longest,), empty)
+        inputs[name] = flat.index_copy(0, batch.slots, each).view(batch.rows, batch.longest)
     if not two_types:
         del inputs["token_type_ids"]
     found = reference(**inputs)
-    return found.last_hidden_state.flatten(0, 1)[slots], getattr(found, "pooler_output", None)
+    return found.last_hidden_state.flatten(0, 1)[batch.slots], getattr(found, "pooler_output", None)
 
 
 def edit(folder: Path, **settings: Any) -> None:

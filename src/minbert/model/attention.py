@@ -5,11 +5,7 @@ one shape: attention is then a few batched products with little padding. Elsewhe
 padded to the longest: an accelerator is faster with one kernel than with many.
 """
 
-from __future__ import annotations
-
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -57,113 +53,92 @@ def attend(
         vectors = torch.cat([query.reshape(-1, size), vectors])
     how = heads, query is not None, REGISTER // projected.itemsize, window
     # All layers need the same blocks.
-    blocks = batch.derive(("blocks", *how), partial(make_blocks, batch.lengths.numpy(), *how))
+    blocks = batch.derive(("blocks", *how), partial(make_blocks, batch, *how))
     contexts: Tensor = _AttendInBlocks.apply(vectors, blocks, p)
     return contexts.view(-1, heads * size)
 
 
 def _attend_padded(
-    projected: Tensor,
-    query: Tensor | None,
-    batch: Packed,
-    heads: int,
-    p: float,
-    window: int | None = None,
+    projected: Tensor, query: Tensor | None, batch: Packed, heads: int, p: float, window: int | None
 ) -> Tensor:
-    view = batch.padded
     kinds = 3 if query is None else 2
-    parts = view.pad(projected).view(batch.rows, batch.longest, kinds, heads, -1)
+    parts = batch.pad(projected).view(batch.rows, batch.longest, kinds, heads, -1)
     *queries, key, value = parts.permute(2, 0, 3, 1, 4)
     if query is not None:
-        queries = [query.view(batch.rows, 1, heads, -1).transpose(1, 2)]
-    mask = view.mask
-    if window is not None:
-        places = torch.arange(batch.longest, device=projected.device)
-        near = (places[: queries[0].shape[2], None] - places).abs() <= window
-        if query is None and mask is not None:  # padding would see nothing: NaN
-            near = near | ~mask.transpose(2, 3)
-        mask = near if mask is None else mask & near
+        queries = [query.view(batch.rows, heads, 1, -1)]
+    place = torch.arange(batch.longest, device=projected.device)
+    mask = seen(place, batch.lengths, queries[0].shape[2], window)[:, None]
     # The fused kernels there have dropout.
     context = F.scaled_dot_product_attention(queries[0], key, value, attn_mask=mask, dropout_p=p)
-    context = context.transpose(1, 2).flatten(2).flatten(0, 1)
-    return context if query is not None else context.index_select(0, view.slots)
+    context = context.transpose(1, 2).reshape(-1, heads * context.shape[-1])
+    return context if query is not None else context.index_select(0, batch.slots)
 
 
-class Block(NamedTuple):
-    """All heads of rows of similar length, `products` in all, each of as many queries and keys.
+def seen(place: Any, lengths: Any, queries: int, window: int | None) -> Any:
+    """Return whether a row's first `queries` see the key at each `place`, [B, 1 or queries, keys].
 
-    `bias` [products, 1, keys], or [products, queries, keys] if a query sees its surroundings alone,
-    is added to the scores: 0 at keys that are seen, minus infinity at padding and elsewhere; None
-    if all keys are seen.
+    Takes and returns arrays or tensors. With a `window` padding sees all: not to be NaN.
     """
+    lengths = lengths[:, None, None]
+    asking = place[:queries, None]
+    real = place < lengths
+    return real if window is None else real & (abs(asking - place) <= window) | (asking >= lengths)
 
-    products: int
-    queries: slice  # among the places of all blocks' queries
-    keys: slice  # likewise; also those of values
-    bias: Tensor | None
 
-
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(NamedTuple):
     """Where a batch's vectors (one head's query, key or value of a token) stand in its blocks.
 
-    All blocks' places of queries come first, then those of keys, then those of values.
+    A block has all heads of rows of similar length: places of queries, then of keys, then of
+    values, each as many for a row and head. `shapes` has three of [rows * heads, places] a block.
     """
 
-    blocks: tuple[Block, ...]
-    sizes: tuple[int, int, int]  # places of queries, keys and values, padding included
+    shapes: list[tuple[int, int]]
+    biases: list[Tensor | None]
+    """What is added to scores, [rows * heads, 1 or queries, keys]: 0 at keys that are seen, minus
+    infinity elsewhere; None if all keys are seen."""
     gather_index: Tensor  # the vector at each place, int64; any at padding
     scatter_index: Tensor  # the place of each vector, int64
     query_index: Tensor  # the place of each query, in the order of contexts, int64
 
+    def split(self, placed: Tensor) -> Iterator[tuple[Tensor, ...]]:
+        """Return queries, keys and values of each block, [rows * heads, places, d]."""
+        parts = placed.split([rows * places for rows, places in self.shapes])
+        views = [part.view(*shape, -1) for part, shape in zip(parts, self.shapes, strict=True)]
+        return zip(views[::3], views[1::3], views[2::3], strict=True)
+
 
 def make_blocks(
-    lengths: np.ndarray, heads: int, one_query: bool, lanes: int = 1, window: int | None = None
+    batch: Packed, heads: int, one_query: bool, lanes: int, window: int | None
 ) -> Blocks:
-    """Return the blocks of rows of `lengths`, int64 [B], of T tokens in all.
+    """Return the blocks of `batch`.
 
     Vectors are the heads' queries, keys and values of each token, [T * 3 * heads]; with `one_query`
     the queries of each row, then the keys and values of each token, [(B + T * 2) * heads]. The keys
     of a block are padded to a multiple of `lanes`. A query sees keys at most `window` places away,
     if given.
     """
-    # Of each row: the first place of its queries and of its keys, and how far apart its heads are.
-    first, apart = np.zeros((2, 2, len(lengths)), np.int64)
-    blocks: list[Block] = []
-    queries = keys = 0
-    for low, high in length_ranges(Counter(lengths.tolist()), lanes):
+    lengths = batch.lengths.numpy()
+    first = np.empty((batch.rows, 3, heads), np.int64)  # of the places of each row and head
+    shapes: list[tuple[int, int]] = []
+    biases: list[Tensor | None] = []
+    total = 0
+    for low, high in length_ranges(lengths, lanes):
         rows = np.flatnonzero((lengths >= low) & (lengths <= high))
-        asks, width = 1 if one_query else high, padded(high, lanes)
-        products = len(rows) * heads
-        bias = None
-        if low < width or (window is not None and high - 1 > window):
-            length, place = lengths[rows, None, None], np.arange(width)
-            seen = place < length  # [rows, 1, width]
-            if window is not None:
-                asking = place[:asks, None]
-                # Padding sees all: if it saw nothing, it would be NaN.
-                seen = seen & ((abs(asking - place) <= window) | (asking >= length))
-            unseen = np.where(seen, np.float32(0), np.float32("-inf"))
-            bias = torch.from_numpy(unseen).repeat_interleave(heads, 0)
-        starts = queries, keys
-        queries, keys = queries + products * asks, keys + products * width
-        blocks.append(Block(products, slice(starts[0], queries), slice(starts[1], keys), bias))
-        apart[:, rows] = [[asks], [width]]
-        first[:, rows] = np.array(starts)[:, None] + np.arange(len(rows)) * heads * apart[:, rows]
-    row = np.repeat(np.arange(len(lengths)), lengths)
-    inside = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    head = np.arange(heads)
-    query_row, query_inside = (np.arange(len(lengths)), 0) if one_query else (row, inside[:, None])
-    query = first[0][query_row, None] + head * apart[0][query_row, None] + query_inside
-    key = queries + first[1][row, None] + head * apart[1][row, None] + inside[:, None]
-    if one_query:
-        places = np.concatenate([query.ravel(), np.stack([key, key + keys], 1).ravel()])
-    else:
-        places = np.stack([query, key, key + keys], 1).ravel()
-    vectors = np.zeros(queries + 2 * keys, np.int64)
-    vectors[places] = np.arange(len(places))
-    found = map(torch.from_numpy, (vectors, places, query.ravel()))
-    return Blocks(tuple(blocks), (queries, keys, keys), *found)
+        number = np.arange(len(rows) * heads).reshape(-1, heads)
+        queries, keys = 1 if one_query else high, padded(high, lanes)
+        for kind, places in enumerate((queries, keys, keys)):
+            first[rows, kind] = total + number * places
+            total += number.size * places
+            shapes.append((number.size, places))
+        mask = torch.from_numpy(seen(np.arange(keys), lengths[rows], queries, window))
+        bias = torch.where(mask, 0.0, -torch.inf).repeat_interleave(heads, 0)
+        biases.append(None if mask.all() else bias)
+    place = first[batch.row_of.numpy()] + batch.positions.numpy()[:, None, None]
+    query = (place[batch.first.numpy()] if one_query else place)[:, 0].ravel()
+    place = np.concatenate([query, place[:, 1:].ravel()]) if one_query else place.ravel()
+    vector = np.zeros(total, np.int64)
+    vector[place] = np.arange(len(place))
+    return Blocks(shapes, biases, *map(torch.from_numpy, (vector, place, query)))
 
 
 def padded(length: int, lanes: int) -> int:
@@ -171,23 +146,21 @@ def padded(length: int, lanes: int) -> int:
     return -(-length // lanes) * lanes
 
 
-def length_ranges(counts: Mapping[int, int], lanes: int) -> list[tuple[int, int]]:
-    """Return each group's shortest and longest length: the cheapest split of the sorted lengths.
+def length_ranges(lengths: np.ndarray, lanes: int) -> list[tuple[int, int]]:
+    """Return each group's shortest and longest length: the cheapest split of the sorted `lengths`.
 
-    `counts` has the number of rows of each length. A group of n rows up to L long costs n * L times
-    L `padded` to a multiple of `lanes`, and `GROUP_COST`.
+    A group of n rows up to L long costs n * L times L `padded` to a multiple of `lanes`, and
+    `GROUP_COST`.
     """
-    lengths = sorted(counts)
+    different, counts = (found.tolist() for found in np.unique(lengths, return_counts=True))
+    rows = np.cumsum([0, *counts]).tolist()
     best: list[tuple[float, list[tuple[int, int]]]] = [(0.0, [])]  # of the first n lengths
-    for end, longest in enumerate(lengths, start=1):
-        choices = []
-        rows = 0
-        for begin in reversed(range(end)):
-            rows += counts[lengths[begin]]
-            cost = best[begin][0] + rows * longest * padded(longest, lanes) + GROUP_COST
-            choices.append((cost, begin))
-        cost, begin = min(choices)
-        best.append((cost, [*best[begin][1], (lengths[begin], longest)]))
+    for end, longest in enumerate(different, start=1):
+        area = longest * padded(longest, lanes)
+        cost, begin = min(
+            (best[n][0] + (rows[end] - rows[n]) * area + GROUP_COST, n) for n in range(end)
+        )
+        best.append((cost, [*best[begin][1], (different[begin], longest)]))
     return best[-1][1]
 
 
@@ -196,49 +169,38 @@ class _AttendInBlocks(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, blocks: Blocks, p: float) -> Tensor:
-        size = vectors.shape[1]
         placed = vectors.index_select(0, blocks.gather_index)
-        query, key, value = placed.split(blocks.sizes)
-        contexts = torch.empty_like(query)
+        contexts, scale = torch.empty_like(placed), vectors.shape[1] ** -0.5
         saved: list[Tensor | None] = []
-        for block in blocks.blocks:
-            shape = block.products, -1, size
-            q, context = (part[block.queries].view(shape) for part in (query, contexts))
-            k, v = (part[block.keys].view(shape) for part in (key, value))
-            if block.bias is None:
-                scores = torch.bmm(q, k.transpose(1, 2)).mul_(size**-0.5)
+        for (q, k, v), (context, *_), bias in zip(
+            blocks.split(placed), blocks.split(contexts), blocks.biases, strict=True
+        ):
+            if bias is None:
+                scores = torch.bmm(q, k.mT).mul_(scale)
             else:
-                bias = block.bias.to(q.dtype)
-                scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=size**-0.5)
+                scores = torch.baddbmm(bias.to(q.dtype), q, k.mT, alpha=scale)
             weights = scores.softmax(-1)
             mask = dropout_mask(weights.shape, p, weights.dtype) if p else None
             torch.bmm(apply_mask(weights, mask), v, out=context)
             saved += [weights, mask]
-        ctx.blocks, ctx.p = blocks, p
+        ctx.blocks, ctx.scale, ctx.factor = blocks, scale, 1 / kept_share(p)
         ctx.save_for_backward(placed, *saved)
-        return contexts.mul_(1 / kept_share(p)).index_select(0, blocks.query_index)
+        return contexts.index_select(0, blocks.query_index).mul_(ctx.factor)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        blocks: Blocks = ctx.blocks
         placed, *saved = ctx.saved_tensors
-        size = placed.shape[1]
-        query, key, value = placed.split(blocks.sizes)
-        found = torch.empty_like(placed)
-        to_query, to_key, to_value = found.split(blocks.sizes)
-        upper = torch.zeros_like(query).index_copy_(0, blocks.query_index, gradient)
-        upper.mul_(1 / kept_share(ctx.p))
-        for block, weights, mask in zip(blocks.blocks, saved[::2], saved[1::2], strict=True):
-            shape = block.products, -1, size
-            q, up, of_q = (part[block.queries].view(shape) for part in (query, upper, to_query))
-            k, v, of_k, of_v = (
-                part[block.keys].view(shape) for part in (key, value, to_key, to_value)
-            )
-            torch.bmm(apply_mask(weights, mask).transpose(1, 2), up, out=of_v)
-            through = apply_mask(torch.bmm(up, v.transpose(1, 2)), mask)
+        # The place of a query has the gradient of its context until that of the query is known.
+        found = torch.zeros_like(placed)
+        found.index_copy_(0, ctx.blocks.query_index, gradient * ctx.factor)
+        parts = ctx.blocks.split(placed), ctx.blocks.split(found)
+        for (q, k, v), (up, of_k, of_v), weights, mask in zip(
+            *parts, saved[::2], saved[1::2], strict=True
+        ):
+            torch.bmm(apply_mask(weights, mask).mT, up, out=of_v)
+            through = apply_mask(torch.bmm(up, v.mT), mask)
             scores = torch._softmax_backward_data(through, weights, -1, weights.dtype)
-            torch.bmm(scores, k, out=of_q)
-            torch.bmm(scores.transpose(1, 2), q, out=of_k)
-        found[: -len(value)].mul_(size**-0.5)
-        return found.index_select(0, blocks.scatter_index), None, None
+            torch.bmm(scores, k, out=up).mul_(ctx.scale)
+            torch.bmm(scores.mT, q, out=of_k).mul_(ctx.scale)
+        return found.index_select(0, ctx.blocks.scatter_index), None, None

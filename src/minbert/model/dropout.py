@@ -1,11 +1,8 @@
 """Dropout (Srivastava et al., 2014) from 16 random bits per entry, on a CPU."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 LEVELS = 1 << 16
 
@@ -35,23 +32,6 @@ def apply_mask(x: Tensor, mask: Tensor | None) -> Tensor:
     return x if mask is None else x * mask
 
 
-class _AddLost(torch.autograd.Function):
-    """x + dropout(change), in one pass each way; the factor is applied in full precision."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, change: Tensor, p: float) -> Tensor:
-        mask = dropout_mask(change.shape, p, change.dtype)
-        ctx.factor = 1 / kept_share(p)
-        ctx.save_for_backward(mask)
-        return torch.addcmul(x, change, mask, value=ctx.factor)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-        (mask,) = ctx.saved_tensors
-        return gradient, (gradient * mask).mul_(ctx.factor), None
-
-
 class Dropout(nn.Module):
     """Zeroes entries with probability `p` and divides the others by `kept_share`, in training only.
 
@@ -73,5 +53,5 @@ class Dropout(nn.Module):
         """Return `x` plus `change` after dropout, both of one shape and dtype."""
         if not self.training or self.p == 0.0 or x.device.type != "cpu":
             return x + self(change)
-        added: Tensor = _AddLost.apply(x, change, self.p)
-        return added
+        mask = dropout_mask(change.shape, self.p, change.dtype)
+        return torch.addcmul(x, change, mask, value=1 / kept_share(self.p))

@@ -57,12 +57,14 @@ class Packed:
         return count - self.first[self.row_of]
 
     @cached_property
-    def padded(self) -> PaddedView:
-        even = self.tokens.shape[0] == self.rows * self.longest
-        places = torch.arange(self.longest, device=self.lengths.device)
-        mask = None if even else (places < self.lengths[:, None])[:, None, None]
-        size = self.rows * self.longest
-        return PaddedView(self.row_of * self.longest + self.positions, size, mask)
+    def slots(self) -> Tensor:
+        """Place of each token when all rows are padded to the longest, int64 [T]."""
+        return self.row_of * self.longest + self.positions
+
+    def pad(self, packed: Tensor) -> Tensor:
+        """Return `packed` [T, N] in its slots, [B * longest, N], with zeros elsewhere."""
+        zeros = packed.new_zeros(self.rows * self.longest, packed.shape[1])
+        return zeros.index_copy(0, self.slots, packed)
 
 
 def join(batches: Sequence[Packed]) -> Packed:
@@ -75,17 +77,3 @@ def join(batches: Sequence[Packed]) -> Packed:
         torch.cat([batch.lengths for batch in batches]),
         max(batch.longest for batch in batches),
     )
-
-
-@dataclass(frozen=True)
-class PaddedView:
-    """A batch's rows padded to the longest, end to end: `size` slots in all."""
-
-    slots: Tensor  # of each token, int64 [T]
-    size: int
-    mask: Tensor | None  # bool [B, 1, 1, longest], True at real tokens; None if no row has padding
-
-    def pad(self, packed: Tensor) -> Tensor:
-        """Return `packed` [T, N] in its slots, [size, N], with zeros elsewhere."""
-        zeros = packed.new_zeros(self.size, packed.shape[1])
-        return zeros.index_copy(0, self.slots, packed)
