@@ -1,12 +1,12 @@
 """The code digest: what changes it, what does not, and which modules it covers."""
 
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import minbert
 from minbert.base.errors import UserError
+from minbert.store import code
 from minbert.store.code import code_modules, differs, files_digest
 
 MODULES = {
@@ -49,24 +49,30 @@ CLOSURE = [
 ]
 
 
+def forget() -> None:
+    """A process reads each file once."""
+    for cached in (code._sources, code._closure, code._parse, code._bytes):
+        cached.cache_clear()
+
+
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = tmp_path / "minbert"
     for name, text in MODULES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    monkeypatch.setattr(minbert, "__path__", [str(root)])
-    return root
+    monkeypatch.setattr(code, "FOLDER", root)
+    forget()
+    yield root
+    forget()
 
 
 def edit(package: Path, name: str, old: str, new: str) -> None:
-    """Go on with a copy of the package with text replaced: a process reads each file once."""
-    copy = package.parent / "edited" / "minbert"
-    shutil.copytree(package, copy)
-    text = (copy / name).read_text()
+    """Replace text of a module."""
+    text = (package / name).read_text()
     assert old in text
-    (copy / name).write_text(text.replace(old, new))
-    minbert.__path__[0] = str(copy)
+    (package / name).write_text(text.replace(old, new))
+    forget()
 
 
 def changed(package: Path, name: str, old: str, new: str) -> list[str]:

@@ -32,7 +32,7 @@ from minbert.spec.architecture import WEIGHTS
 from minbert.spec.yaml import load_yaml
 from minbert.store.code import differs
 from minbert.store.kinds import KINDS
-from minbert.store.node import Node, canonical, digest, finished, required_outputs, seed_folders
+from minbert.store.node import Node, canonical, digest, finished, seed_folders
 from minbert.store.record import ADOPTED, adoptions
 
 ACCEPTED = Path("workflow/accepted.yaml")
@@ -123,7 +123,7 @@ class Acceptance:
         name = title(self.plan, node, seed)
         for old in alike:
             folder = seed_folders(self._store / "train" / old["key"]).get(seed)
-            if folder is None or not finished("train", old["spec"], folder):
+            if folder is None or not finished("train", folder):
                 continue
             try:
                 record = check_run(folder, old)
@@ -200,7 +200,7 @@ class Acceptance:
 
     def _accept_source(self, node: Node) -> None:
         """Accept what is finished of the same files for a node whose source is absent."""
-        described, wanted = node.describe(), {*required_outputs(node.kind, node.spec)}
+        described, wanted = node.describe(), {*node.required_outputs}
         files: dict[str, Path] = {}
         for (kind, key), old in self._described.items():
             folder = self._store / kind / key

@@ -7,7 +7,7 @@ from minbert.base.errors import UserError, did_you_mean
 from minbert.base.progress import some
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job
-from minbert.store.plans import describe_job, published_plans, read_plan, shown_of
+from minbert.store.plans import describe_job, published_plans, read_plan
 
 FORMATS = ("pdf", "png", "svg")
 SMALLEST, LARGEST = 1.0, 50.0
@@ -39,7 +39,7 @@ def _job(root: Path, name: str) -> Job:
     """Return the job of a figure of the whole grids, or else of the part published last."""
     known: dict[str, tuple[str, str]] = {}
     for plan in reversed(published_plans(root)):
-        shown = shown_of(read_plan(root, plan))
+        shown = read_plan(root, plan)["shown"]
         figures = [
             (of.removeprefix("figures/"), key) for of, kind, key in shown if kind == "figure"
         ]

@@ -27,7 +27,7 @@ from minbert.spec.task import use_tasks_of
 from minbert.store.code import differs, files_digest
 from minbert.store.job import Job
 from minbert.store.kinds import KINDS
-from minbert.store.node import DELETABLE, finished, key_of, node_code
+from minbert.store.node import finished, key_of, node_code
 from minbert.store.plans import describe_job, description_path
 
 GRACE = 8
@@ -79,7 +79,7 @@ def _check_needs(job: Job) -> None:
     shown = KINDS[job.described["kind"]].shown
     for name, need in job.described["needs"].items():
         path = job.need(name)
-        if not path.exists() and not (shown and (need["kind"], need["file"]) in DELETABLE):
+        if not path.exists() and not (shown and need["file"] in KINDS[need["kind"]].deletable):
             raise UserError(
                 f"{path}: there is no such file, and {job.title} needs it; run the step that makes "
                 f"it, {need['kind']} {need['key']}"
@@ -150,7 +150,7 @@ def _train(job: Job) -> None:
     """Train one stage with one seed, alone in its work folder, unless another job just has."""
     work = job.root / "work" / job.described["key"] / f"seed{job.seed}"
     with exclusive_lock(work, f"training of {job.title}", patience()) as waited:
-        if waited and finished("train", job.spec, job.out):
+        if waited and finished("train", job.out):
             print("the process that was waited for has finished it", file=sys.stderr)
             return
         for folder in (work, job.out):

@@ -128,7 +128,7 @@ def inputs(jobs: Pending, job: Job, *, apart: bool = False) -> list[str]:
     for needed in (needed for needed in needs if needed not in behind):
         files = needs[needed]
         if runs and (gone := jobs.first_missing(needed, files)):
-            names = [files[0], *([gone] if gone != files[0] else [])]
+            names = list(dict.fromkeys((files[0], gone)))
         else:
             there = (*files, *needed[0].required_outputs)
             names = [name for name in there if name not in jobs.missing(needed)][:1]

@@ -44,7 +44,7 @@ class PreviousRuns:
         kind = described["kind"]
         folder = self.plan.root / "store" / kind / described["key"]
         folders = seed_folders(folder).values() if KINDS[kind].seeded else [folder]
-        return any(finished(kind, described["spec"], each) for each in folders)
+        return any(finished(kind, each) for each in folders)
 
     def reason(self, node: Node) -> str:
         """Return in a few words why a node is not done."""

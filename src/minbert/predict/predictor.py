@@ -22,7 +22,7 @@ from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.store.code import differs
 from minbert.store.node import node_code
-from minbert.store.record import precision_of, read_record
+from minbert.store.record import read_record
 from minbert.train.device import choose_device, set_up_memory
 from minbert.train.examples import Examples, special_tokens
 from minbert.train.losses import task_loss
@@ -96,7 +96,7 @@ def source_of(run: Run) -> Source:
             f"({error.errors()[0]['msg']}); `snakemake --cores 2 all` plans it again"
         ) from None
     _warn_of_changes(run)
-    precision = precision_of(read_record(run.file("run.json")))
+    precision = str(read_record(run.file("run.json"))["environment"].get("precision", "fp32"))
     return Source(run.variant, run.task, spec, precision, weights, backbone)
 
 

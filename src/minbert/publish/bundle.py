@@ -29,7 +29,6 @@ from minbert.store.plans import (
     read_description,
     read_plan,
     records,
-    shown_of,
     stage_rows,
 )
 from minbert.store.record import ADOPTED, adoptions
@@ -115,12 +114,12 @@ def _results(
     store: Path, described: Described, seeds: Collection[int], elsewhere: Collection[str]
 ) -> Iterator[str]:
     """Yield the names of the files of all finished results, of runs those that are asked for."""
-    for (kind, key), of in described.items():
+    for kind, key in described:
         every = (
             seed_folders(store / kind / key).values() if kind == "train" else [store / kind / key]
         )
         for folder in every if kind in FILES else ():
-            if not finished(kind, of["spec"], folder):
+            if not finished(kind, folder):
                 continue
             if kind == "train" and not _is_wanted(folder, seeds, elsewhere):
                 continue
@@ -137,7 +136,7 @@ def _is_wanted(folder: Path, seeds: Collection[int], elsewhere: Collection[str])
 
 def _pages(root: Path, plans: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return what people read, by name: the command, the configuration, the list of variants."""
-    config = read_description(root, *shown_of(plans[0])[-1][1:])["spec"]["config"]
+    config = read_description(root, *plans[0]["shown"][-1][1:])["spec"]["config"]
     checksums = {path: of for plan in plans for path, of in plan.get("checksums", {}).items()}
     rows = dict.fromkeys(tuple(row) for plan in plans for row in plan["variants"])
     command = root / "logs" / "command.txt"

@@ -41,7 +41,6 @@ from minbert.store.plans import (
     held,
     products,
     read_plan,
-    shown_of,
     stage_rows,
 )
 from minbert.track.journal import newest_attempts
@@ -88,10 +87,10 @@ def publish_partial(root: Path, plan: str) -> str:
     failures = failed_variants(root, record["variants"])
     undrawn: dict[Path, str] = {}
     with _publishing(root), tempfile.TemporaryDirectory() as folder:
-        for name, kind, key in shown_of(record):
+        for name, kind, key in record["shown"]:
             described = describe_job(root, kind, key, plan)
             job = PartialJob(root, described, None, 1, failures=failures, folder=Path(folder))
-            if kind == "figure" and finished(kind, job.spec, node_folder(root, kind, key)):
+            if kind == "figure" and finished(kind, node_folder(root, kind, key)):
                 continue
             job.out.mkdir(parents=True)
             try:
@@ -105,7 +104,7 @@ def publish_partial(root: Path, plan: str) -> str:
         for out, fault in undrawn.items():
             draw_fault(fault, out / "figure")
         _take(root, plan, record, Path(folder))
-        (key,) = (key for _, kind, key in shown_of(record) if kind == "index")
+        (key,) = (key for _, kind, key in record["shown"] if kind == "index")
         index = in_words(read_csv(node_folder(Path(folder), "index", key) / "index.csv"))
     failed = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]
     return "\n".join([*failed, *undrawn.values(), index])
@@ -177,7 +176,7 @@ def _take(root: Path, plan: str, record: Mapping[str, Any], partial: Path | None
             _copy(keyed, folder / name)
         elif (folder / name).is_file():
             (folder / name).unlink()
-    keys = sorted((name, key) for name, kind, key in shown_of(record) if kind == "scores")
+    keys = sorted((name, key) for name, kind, key in record["shown"] if kind == "scores")
     made = (node_folder(root, "scores", key) / "scores.parquet" for _, key in keys)
     with whole(folder / SCORES) as temporary:
         pq.write_table(pa.concat_tables(read_file(source(path)) for path in made), temporary)

@@ -83,7 +83,7 @@ def _take(path: Path, store: Path, root: Path, digests: Mapping[str, Any]) -> Im
     for folder in folders:
         kind, key, *_ = at = folder.relative_to(store).parts
         target = root.joinpath("store", *at)
-        if new := not finished(kind, described[kind, key]["spec"], target):
+        if new := not finished(kind, target):
             shutil.rmtree(target, ignore_errors=True)  # what a job that failed has left
             target.parent.mkdir(parents=True, exist_ok=True)
             folder.rename(target)

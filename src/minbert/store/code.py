@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -37,7 +36,26 @@ NOT_HASHED = (
 follows from them (`StageSpec.derived`), and how fast and how safely a run computes."""
 
 
-def code_modules(roots: Iterable[str], outside: Sequence[str] = ()) -> dict[str, str]:
+FOLDER = Path(__file__).parents[1]
+"""The package's: importing the package here would count as importing all that it opens."""
+
+
+@cache
+def _closure(roots: tuple[str, ...], outside: tuple[str, ...]) -> dict[str, str]:
+    sources, found, waiting = _sources(), dict[str, str](), list(roots)
+    left_out = tuple(f"{each}." for each in outside)
+    if unknown := {*roots} - sources.keys():
+        raise UserError(f"'{min(unknown)}' is no module of {PACKAGE}: no source file has that name")
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in sources or f"{name}.".startswith(left_out):
+            continue
+        found[name], imported = _parse(name)
+        waiting += [name.rpartition(".")[0], *imported]
+    return dict(sorted(found.items()))
+
+
+def code_modules(roots: Iterable[str], outside: Iterable[str] = ()) -> dict[str, str]:
     """Return {module: digest} of `roots` and all that they import from the package, sorted.
 
     Modules `outside`, or below such a package, are left out. Imports count anywhere in a module
@@ -45,15 +63,13 @@ def code_modules(roots: Iterable[str], outside: Sequence[str] = ()) -> dict[str,
     Raises `UserError` for a root that is no module of the package, or a module that does not parse
     (naming file and line).
     """
-    return dict(_closure(tuple(roots), tuple(outside), _folders()))
+    return dict(_closure(tuple(roots), tuple(outside)))
 
 
 def files_digest(modules: Iterable[str]) -> str:
     """Return one digest of the source files of `modules`, which takes much less time than trees."""
-    sources, found = _sources(_folders()), hashlib.sha256()
-    for name in sorted(modules):
-        found.update(f"{name} {_bytes(sources[name]) if name in sources else 'none'}\n".encode())
-    return found.hexdigest()
+    digests = (f"{name} {_bytes(name)}\n" for name in sorted(modules))
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def differs(planned: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -61,80 +77,46 @@ def differs(planned: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return sorted(n for n in {*planned, *now} if planned.get(n) != now.get(n))
 
 
-def _folders() -> tuple[str, ...]:
-    """Return the package's folders. Importing it here would count as importing all it opens."""
-    return tuple(sys.modules[PACKAGE].__path__)
-
-
 @cache
-def _sources(folders: tuple[str, ...]) -> dict[str, Path]:
+def _sources() -> dict[str, Path]:
     """Return the source file of every module of the package, by name."""
-    found: dict[str, Path] = {}
-    for folder in folders:
-        for path in Path(folder).rglob("*.py"):
-            below = path.relative_to(folder).with_suffix("").parts
-            name = ".".join([PACKAGE, *below]).removesuffix(".__init__")
-            found.setdefault(name, path)
-    return found
+    below = {path: path.relative_to(FOLDER).with_suffix("").parts for path in FOLDER.rglob("*.py")}
+    return {".".join([PACKAGE, *of]).removesuffix(".__init__"): path for path, of in below.items()}
 
 
 @cache
-def _closure(
-    roots: tuple[str, ...], outside: tuple[str, ...], folders: tuple[str, ...]
-) -> tuple[tuple[str, str], ...]:
-    sources, found, waiting = _sources(folders), dict[str, str](), list(roots)
-    left_out = tuple(f"{each}." for each in outside)
-    for root in roots:
-        if root not in sources:
-            raise UserError(f"'{root}' is no module of {PACKAGE}: no source file has that name")
-    while waiting:
-        name = waiting.pop()
-        if name in found or name not in sources or f"{name}.".startswith(left_out):
-            continue
-        found[name], imported = _parse(name, sources[name])
-        waiting += [name.rpartition(".")[0], *imported]
-    return tuple(sorted(found.items()))
+def _bytes(name: str) -> str:
+    path = _sources().get(name)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path else "none"
 
 
 @cache
-def _bytes(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-@cache
-def _parse(name: str, path: Path) -> tuple[str, tuple[str, ...]]:
-    """Return a source file's digest and imports."""
+def _parse(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the digest and the imports of a module."""
+    path, words = _sources()[name], list[str]()
     try:
         # The package itself opens finished results, and imports nothing before: it makes none.
-        source = b"''" if name == PACKAGE else path.read_bytes()
-        tree = ast.parse(source, filename=str(path))
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        place = f"{path}, line {line}" if line else str(path)
-        raise UserError(f"{place}: does not parse: {getattr(error, 'msg', error)}") from None
-    package = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
-    words: list[str] = []
+        tree = ast.parse(b"''" if name == PACKAGE else path.read_bytes())
+    except SyntaxError as error:
+        raise UserError(f"{path}, line {error.lineno}: does not parse: {error.msg}") from None
     _add_words(tree, words)
+    package = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
     digest = hashlib.sha256("\0".join(words).encode()).hexdigest()
     return digest, tuple(_imports(tree, package))
 
 
 def _imports(node: ast.AST, package: list[str]) -> Iterator[str]:
     """Yield each module imported at or below `node`, and `MODULE.NAME` of what is taken from it."""
-    if isinstance(node, ast.If) and "TYPE_CHECKING" in {
-        getattr(node.test, "attr", None),
-        getattr(node.test, "id", None),
-    }:
-        for other in node.orelse:
-            yield from _imports(other, package)
-        return
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
         above = package[: len(package) - node.level + 1] if node.level else []
         module = ".".join([*above, *([node.module] if node.module else [])])
         yield from (module, *(f"{module}.{alias.name}" for alias in node.names))
-    for child in ast.iter_child_nodes(node):
+    below: Iterable[ast.AST] = ast.iter_child_nodes(node)
+    if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+        below = node.orelse
+    for child in below:
         if not isinstance(child, ast.expr):  # which holds no statement
             yield from _imports(child, package)
 

@@ -10,6 +10,8 @@ class Kind:
     """A kind of job.
 
     `outputs` are the files that a node leaves in its folder; a `fetch` leaves the file it names.
+    A finished node may lack those that are `deletable` until they are needed: weights, which may be
+    deleted, and texts and the backbone, which no bundle has.
     `computes`: it runs on a GPU if there is one. `shown`: it is read by people, takes seconds, and
     is made again rather than carried over by `minbert adopt`. `minutes` is the time limit on a
     cluster.
@@ -18,6 +20,7 @@ class Kind:
     name: str
     help: str
     outputs: tuple[str, ...] = ()
+    deletable: tuple[str, ...] = ()
     computes: bool = False
     shown: bool = False
     minutes: int = 10
@@ -36,6 +39,7 @@ KINDS: dict[str, Kind] = {
             "data",
             "make a data set's example table",
             ("examples.parquet", "rejected.csv", "report.json"),
+            ("examples.parquet", "rejected.csv"),
             minutes=60,
         ),
         Kind(
@@ -48,6 +52,7 @@ KINDS: dict[str, Kind] = {
             "backbone",
             "make a backbone: convert or download it",
             ("model.safetensors", "config.json", "tokenizer.json"),
+            ("model.safetensors", "tokenizer.json"),
             minutes=240,
         ),
         Kind("tokens", "turn sentences into word pieces", ("tokens.parquet",), minutes=60),
@@ -62,6 +67,7 @@ KINDS: dict[str, Kind] = {
             "train",
             "train one stage with one seed",
             ("model.safetensors", "history.parquet", "predictions.parquet", "run.json"),
+            ("model.safetensors",),
             computes=True,
         ),
         Kind(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,8 +13,6 @@ from typing import Any
 from minbert.store.code import NOT_HASHED, SHOWN_NOT_HASHED, code_modules
 from minbert.store.job import node_folder
 from minbert.store.kinds import KINDS
-
-_SEED = re.compile("seed(0|[1-9][0-9]*)")
 
 
 def canonical(value: Any) -> str:
@@ -80,12 +77,12 @@ class Node:
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of the files it leaves."""
-        return outputs(self.kind, self.spec)
+        return (self.spec["name"],) if self.kind == "fetch" else KINDS[self.kind].outputs
 
     @cached_property
     def required_outputs(self) -> tuple[str, ...]:
         """The names of those without which it is not finished."""
-        return required_outputs(self.kind, self.spec)
+        return tuple(file for file in self.outputs if file not in KINDS[self.kind].deletable)
 
     def folder(self, root: Path, seed: int | None = None) -> Path:
         """Return the folder of its files under the results root."""
@@ -93,7 +90,8 @@ class Node:
 
     def done(self, root: Path, seed: int | None = None) -> bool:
         """Whether its lasting files are there."""
-        return finished(self.kind, self.spec, self.folder(root, seed))
+        folder = self.folder(root, seed)
+        return all((folder / name).exists() for name in self.required_outputs)
 
     def describe(self) -> dict[str, Any]:
         """Return what the node is, as JSON-able data: the same for all nodes of its key."""
@@ -139,33 +137,13 @@ def node_code(kind: str, maker: str, parts: Iterable[str]) -> dict[str, str]:
     return code_modules(roots, SHOWN_NOT_HASHED if KINDS[kind].shown else NOT_HASHED)
 
 
-def outputs(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the files that a node of this kind and spec leaves."""
-    return (spec["name"],) if kind == "fetch" else KINDS[kind].outputs
-
-
-DELETABLE = {
-    ("train", "model.safetensors"),
-    ("data", "examples.parquet"),
-    ("data", "rejected.csv"),
-    ("backbone", "model.safetensors"),
-    ("backbone", "tokenizer.json"),
-}
-"""(kind, file) of what a finished node may lack until it is needed: weights, which may be deleted,
-and texts and the backbone, which no bundle has."""
-
-
-def required_outputs(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return those of its files that are kept: without them it is not finished."""
-    return tuple(file for file in outputs(kind, spec) if (kind, file) not in DELETABLE)
-
-
 def seed_folders(folder: Path) -> dict[int, Path]:
     """Return {seed: folder} of the seeds in a node's folder, in ascending order."""
-    names = ((_SEED.fullmatch(path.name), path) for path in folder.glob("seed*"))
-    return dict(sorted((int(name[1]), path) for name, path in names if name))
+    found = {path.name.removeprefix("seed"): path for path in folder.glob("seed*")}
+    return dict(sorted((int(seed), path) for seed, path in found.items() if seed.isdecimal()))
 
 
-def finished(kind: str, spec: Mapping[str, Any], folder: Path) -> bool:
+def finished(kind: str, folder: Path) -> bool:
     """Whether `folder` holds the lasting files of such a node."""
-    return all((folder / name).exists() for name in required_outputs(kind, spec))
+    of = KINDS[kind]
+    return all((folder / name).exists() for name in of.outputs if name not in of.deletable)

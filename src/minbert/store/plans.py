@@ -100,18 +100,7 @@ def read_plan(root: Path, plan: str) -> dict[str, Any]:
             f"no workflow was started under {root} with the plan '{plan}' ({path} is missing); "
             "`snakemake all --cores 2` starts one"
         )
-    return _planned_in(path)
-
-
-def _planned_in(path: Path) -> dict[str, Any]:
-    if plan_name(record := _read(path)) != path.stem:
-        raise UserError(f"{path}: was changed after it was written; delete it: {AGAIN}")
-    return record
-
-
-def shown_of(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return what a plan shows people: (published name, kind, key), what it is made from first."""
-    return [(name, kind, key) for name, kind, key in record["shown"]]
+    return _read(path)
 
 
 def products(root: Path, record: Mapping[str, Any]) -> dict[str, Path]:
@@ -121,7 +110,7 @@ def products(root: Path, record: Mapping[str, Any]) -> dict[str, Path]:
     """
     return {
         f"{name}{Path(file).suffix}": node_folder(root, kind, key) / file
-        for name, kind, key in shown_of(record)
+        for name, kind, key in record["shown"]
         if name.startswith(("tables/", "figures/", "report"))
         for file in KINDS[kind].outputs
     }
@@ -179,5 +168,5 @@ def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     found = {}
     for path in sorted((root / "store" / "plans").glob("*.json")):
         with suppress(UserError, FileNotFoundError):
-            found[path.stem] = _planned_in(path)
+            found[path.stem] = _read(path)
     yield from sorted(found.items(), key=lambda named: named[1].get("written", 0), reverse=True)

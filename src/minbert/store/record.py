@@ -43,11 +43,6 @@ def sound(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def precision_of(record: dict[str, Any]) -> str:
-    """Return what a training computed in, fp32 or bf16, by what its `run.json` holds."""
-    return str(record["environment"].get("precision", "fp32"))
-
-
 def adoptions(folder: Path) -> list[dict[str, Any]]:
     """Return how a result came to its folder; `UserError` if what says so is damaged."""
     path = folder / ADOPTED

@@ -115,7 +115,7 @@ def log_imported_runs(root: Path, plan: str) -> None:
     for key in dict.fromkeys(row["key"] for row in rows):
         described = describe_job(root, "train", key, plan)
         for seed, folder in seed_folders(root / "store" / "train" / key).items():
-            if finished("train", described["spec"], folder):
+            if finished("train", folder):
                 jobs.append(Job(root, described, seed, threads=1))
     # Later than the results: a job makes its attempt first.
     told = {a.group for a in attempts(root) if a.status == "FINISHED" or a.alive()}
