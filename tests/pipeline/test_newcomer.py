@@ -14,7 +14,7 @@ pytestmark = pytest.mark.pipeline
 TEXT = (CHECKOUT / "docs" / "adding.md").read_text(encoding="utf-8")
 SECTION = TEXT.partition("\n## Your own part\n")[2]
 MODULE = re.compile(r"`(src/[^`]+\.py)`[^\n]*\n(?:[^\n]+\n)*\n```python\n(.*?)^```$", re.M | re.S)
-WHERE = r"`(PARTS|_LOSSES|EPOCHS|ONE_TASK)`(?: in `([^`]+)`)?(?:, `(\w+)`)?"
+WHERE = r"`(PARTS|_LOSSES|ONE_TASK)`(?: in `([^`]+)`)?(?:, `(\w+)`)?"
 LINE = re.compile(rf"^\| {WHERE} \| `(.+)` \|$", re.MULTILINE)
 
 
@@ -24,12 +24,11 @@ def test_parts_and_rows_of_ones_own(project: Project) -> None:
     for path, module in modules.items():
         (project.folder / path).write_text(module, encoding="utf-8")
     lines = LINE.findall(SECTION)
-    assert len(lines) == 9
+    assert len(lines) == 8
     for name, path, kind, line in lines:
         places = {
             "PARTS": f'    "{kind}": {{\n',
             "_LOSSES": f'    "{kind}": {{',
-            "EPOCHS": "Epoch]] = {\n",
             "ONE_TASK": "ONE_TASK = frozenset({",
         }
         place = places[name]

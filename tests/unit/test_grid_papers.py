@@ -13,7 +13,7 @@ from planning import REPOSITORY as ROOT
 from minbert.plan.cost import SIZES
 from minbert.plan.figures import FIGURES
 from minbert.spec.config import load_config
-from minbert.spec.epochs import EPOCHS, Epoch
+from minbert.spec.epochs import Epoch, epoch_of
 from minbert.spec.parts import PARTS
 from minbert.spec.published import read_published
 from minbert.spec.resolve import Grid, Stage, resolve
@@ -294,4 +294,4 @@ def test_single_tasks_are_those_of_a_multitask_row_in_as_many_steps(
 
 def epoch(of: StageSpec) -> Epoch:
     """Return the steps and examples of an epoch on the course's files."""
-    return EPOCHS[of.sampler.name](of, {task: SIZES[task].train for task in of.trained_tasks})
+    return epoch_of(of, {task: SIZES[task].train for task in of.trained_tasks})

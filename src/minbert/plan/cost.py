@@ -20,7 +20,7 @@ from minbert.plan.parameters import Counts, counts
 from minbert.plan.pending import Job, Pending
 from minbert.plan.plan import Plan
 from minbert.spec.architecture import BERT_BASE, NUMBER, Architecture, training_bytes
-from minbert.spec.epochs import EPOCHS, Epoch
+from minbert.spec.epochs import Epoch, epoch_of
 from minbert.spec.protocol import SPLITS
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
@@ -110,7 +110,7 @@ def operations(spec: StageSpec, arch: Architecture, sizes: Sizes) -> float:
 
 def epoch(spec: StageSpec, sizes: Sizes) -> Epoch:
     """Return the steps of an epoch, and how many examples of each trained task it draws."""
-    return EPOCHS[spec.sampler.name](spec, {task: sizes[task].train for task in spec.trained_tasks})
+    return epoch_of(spec, {task: sizes[task].train for task in spec.trained_tasks})
 
 
 def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: Sizes) -> int:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from minbert.spec.epochs import EPOCHS
+from minbert.spec.epochs import epoch_of
 from minbert.spec.stage import StageSpec
 from minbert.train.checkpoints import Part
 
@@ -32,7 +32,7 @@ class EpochSampler(Part, ABC):
         self.spec = spec
         self.sizes = {task: sizes[task] for task in spec.trained_tasks}
         self.batch = {task: spec.tasks[task].batch_size for task in spec.trained_tasks}
-        self.steps, self.examples = EPOCHS[spec.sampler.name](spec, self.sizes)
+        self.steps, self.examples = epoch_of(spec, self.sizes)
         self.generator = generator
         self.start = generator.get_state()  # of the epoch
         self.done = 0  # epochs

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import torch
 
-from minbert.spec.epochs import shares
+from minbert.spec.epochs import pass_over
 from minbert.train.samplers import EpochSampler, Step, draw
 
 
@@ -22,8 +22,9 @@ class Temperature(EpochSampler):
 
     def epoch(self) -> Iterator[Step]:
         tasks = list(self.batch)
-        wanted = shares(self.spec, self.sizes, self.exponent)
-        chances = torch.tensor([wanted[task] for task in tasks], dtype=torch.float64)
+        passes = [pass_over(size, self.spec.sampler) for size in self.sizes.values()]
+        powers = [count**self.exponent for count in passes]
+        chances = torch.tensor([power / sum(powers) for power in powers], dtype=torch.float64)
         drawn = torch.multinomial(chances, self.steps, replacement=True, generator=self.generator)
         batches = {}
         for task, count in zip(tasks, drawn.bincount(minlength=len(tasks)).tolist(), strict=True):
