@@ -124,7 +124,7 @@ def _work_off(found: Run) -> None:
     from minbert.plan.plan import Plan
     from minbert.publish.publish import publish
 
-    plan = Plan.load(Path("config.yaml"), Path())
+    plan = Plan.load([Path("config.yaml")], Path())
     written = write(plan)
     jobs = pending(plan)
     done = set[Any]()

@@ -32,7 +32,7 @@ with keys. Settings that a stage does not name have these values:
 
 def rows_page(base: Path) -> str:
     """Return the page for the grids that `base`/config.yaml names, as markdown."""
-    config = load_config(base / "config.yaml")
+    config = load_config([base / "config.yaml"])
     published = read_published(base / "workflow" / "published.csv")
     lines = [INTRODUCTION, *_yaml(_defaults())]
     for grid in resolve(config, base):

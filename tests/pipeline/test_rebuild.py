@@ -28,7 +28,7 @@ def edited(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Proje
 def planned(project: Project) -> set[str]:
     """Return what would run, as `Project.jobs` says it."""
     with contextlib.chdir(project.folder):
-        plan = Plan.load(Path("config.yaml"), Path())
+        plan = Plan.load([Path("config.yaml")], Path())
         found = {
             f"train {plan.owners[node.key].variant} {seed}" if node.kind == "train" else node.kind
             for node, seed in pending(plan)

@@ -167,7 +167,7 @@ def test_every_key_of_a_task_of_ones_own_is_documented() -> None:
 
 def resolved(example: Path | None = None, **settings: Any) -> dict[str, Variant]:
     """Return the variants of the default grids, with an example file beside them."""
-    named = load_config(ROOT / "config.yaml").grids
+    named = load_config([ROOT / "config.yaml"]).grids
     grids = [str(ROOT / f"workflow/grids/{name}.yaml") for name in named]
     grids += [str(example)] if example else []
     found = resolve(load_config({"grids": grids, **settings}), ROOT)

@@ -21,7 +21,7 @@ TEXT = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
 
 
 def test_every_figure_and_kind_is_listed() -> None:
-    grids = resolve(load_config(ROOT / "config.yaml"), ROOT)
+    grids = resolve(load_config([ROOT / "config.yaml"]), ROOT)
     papers = {grid.paper for grid in grids}
     planned = {f"figures/{grid.paper}/{name}" for grid in grids for name in grid.figures}
     planned |= {f"figures/all/{name}" for name in load_yaml(ROOT / FIGURES)["figures"]}
@@ -39,7 +39,7 @@ def test_the_example_asks_for_a_size_that_the_figure_can_have(tmp_path: Path) ->
         r"minbert figure (\S+)/(\S+) --format (\w+) --size (\S+) --no-title", TEXT
     )
     paper, name, form, size = asked
-    grids = resolve(load_config(ROOT / "config.yaml"), ROOT)
+    grids = resolve(load_config([ROOT / "config.yaml"]), ROOT)
     (grid,) = (grid for grid in grids if grid.paper == paper)
     drawn = grid.figures[name]
     labels = {variant: grid.variants[variant].label for variant in drawn.variants or grid.variants}

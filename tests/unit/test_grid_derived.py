@@ -50,7 +50,7 @@ BEFORE = {
 
 def test_settings_that_came_later_are_not_in_the_keys_of_older_stages() -> None:
     """All of a key but the digests of code and the keys of what is needed."""
-    experiment = Experiment.read(load_config(REPOSITORY / "config.yaml"), REPOSITORY)
+    experiment = Experiment.read(load_config([REPOSITORY / "config.yaml"]), REPOSITORY)
     refs = {name: StageRef(*re.split("[ /]", name)) for name in BEFORE}
     assert {name: digest(experiment.train(ref).spec) for name, ref in refs.items()} == BEFORE
     assert spec().model_dump()["smart"].keys().isdisjoint({"divergence", "reduction"})

@@ -63,7 +63,7 @@ OTHERS = """
         ("tasks: {sst: {loss: mse}}", "variant 'a': stage 'main': task 'sst' is classification"),
         ("tasks: {para: {pairing: null}}", "task 'para' needs 'pairing', siamese or cross, if it"),
         ("tasks: {para: {features: null}}", "task 'para' needs 'features', such as [u, v], with"),
-        ("tasks: {sst: {convolution: {kernel: 4}}}", "an odd width, found 4"),
+        ("tasks: {sst: {convolution: {kernel: 4}}}", "kernel' is 4; expected 1, 3, 5"),
         ("tasks: {sst: {head: {depth: 0}}}", "an mlp head has a 'depth' of 1 or more"),
         ("tasks: {sst: {head: {name: cosine}}}", "task 'sst' has 'head: cosine', which needs"),
         ("tasks: {para: {loss: cosine_embedding}}", "which reads a cosine: it needs"),
@@ -72,7 +72,6 @@ OTHERS = """
         ("sampler: {name: sequential}, weighting: random", "or more tasks in each step"),
         ("trainable: heads, surgery: pcgrad", "'surgery' needs trained parameters that tasks sha"),
         ("weighting: random, reduction: mean", "both say how losses are combined; drop one"),
-        ("shared_end: top", "'shared_end: top' with 'shared_layers: all': give a number"),
         ("trainable: adapters", "'adapter' and 'trainable: adapters' go together"),
         ("extends: adapted, shared_layers: none", "'shared_layers' with 'trainable: adapters'"),
         ("extends: adapted, start: c", "'trainable: adapters' starts from the backbone, found 'c'"),
@@ -184,9 +183,9 @@ FILES = {"files": TWO}
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        (BOTH | {"classes": ["a"]}, "'tasks.news': kind classification needs 'classes', their na"),
+        (BOTH | {"classes": ["a"]}, "'tasks.news': kind classification needs 'classes': their na"),
         (BOTH | {"classes": ["a", "b", "a"]}, "'a' is there twice"),
-        (BOTH | {"kind": "binary"}, "kind binary needs no 'classes', or two, the names of 0 and 1"),
+        (BOTH | {"kind": "binary"}, "kind binary needs no 'classes', or two names"),
         (SCORE | FILES | {"range": None}, "kind regression needs a 'range', the lowest and hig"),
         (SCORE | FILES | {"range": [5, 0]}, "and 'range: (5, 0)'"),
         (BOTH | {"metric": "pearson"}, "metric 'pearson' is not for kind classification, which"),

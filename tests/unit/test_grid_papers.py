@@ -27,7 +27,7 @@ PUBLISHED = read_published(ROOT / "workflow" / "published.csv")
 
 @pytest.fixture(scope="module")
 def grids() -> dict[str, Grid]:
-    found = resolve(load_config(ROOT / "config.yaml"), ROOT)
+    found = resolve(load_config([ROOT / "config.yaml"]), ROOT)
     return {grid.paper: grid for grid in found}
 
 

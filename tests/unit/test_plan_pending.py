@@ -92,7 +92,7 @@ def test_machines_that_see_files_late_wait_for_each_job(made: Plan) -> None:
 @pytest.fixture(scope="module")
 def grids(tmp_path_factory: pytest.TempPathFactory) -> Pending:
     """Return the jobs of all grids."""
-    config = load_config(REPOSITORY / "config.yaml").model_dump(mode="json")
+    config = load_config([REPOSITORY / "config.yaml"]).model_dump(mode="json")
     results = str(tmp_path_factory.mktemp("grids") / "results")
     values = {"data": "builtin", "backbone": "builtin", "seeds": [0, 1], "results": results}
     return pending(Plan.load({**config, **values}, REPOSITORY))

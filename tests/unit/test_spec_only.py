@@ -37,7 +37,7 @@ claims:
 
 
 def plan(folder: Path, *only: str) -> Plan:
-    return Plan.of(load_config(folder / "config.yaml", {"only": only}), folder)
+    return Plan.of(load_config([folder / "config.yaml"], [f"only={list(only)}"]), folder)
 
 
 @pytest.fixture

@@ -45,8 +45,8 @@ class Plan(Experiment):
     words: Sequence[str] = ()
 
     @classmethod
-    def load(cls, config: Mapping[str, Any] | Path, base: Path) -> Plan:
-        """Return the plan of a config file or of a merged mapping."""
+    def load(cls, config: Mapping[str, Any] | Sequence[Path], base: Path) -> Plan:
+        """Return the plan of config files or of a merged mapping."""
         return cls.of(load_config(config), base)
 
     @classmethod

@@ -190,19 +190,15 @@ def config_files(given: Sequence[Path], default: Path) -> list[Path]:
     return [*([default] if default.exists() or not given else []), *given]
 
 
-def load_config(
-    source: Mapping[str, Any] | Path | Sequence[Path],
-    overrides: Mapping[str, Any] | Sequence[str] = (),
-) -> Config:
+def load_config(source: Mapping[str, Any] | Sequence[Path], words: Sequence[str] = ()) -> Config:
     """Return the configuration of files, later ones over earlier, or of a parsed mapping.
 
-    `overrides` go over it: a mapping, or `dotted.key=value` words of a command line. Raises one
-    `UserError` that lists every problem with its key, what was found and what is expected.
+    `words` such as `scale.epochs=0.5` go over it. Raises one `UserError` that lists every problem
+    with its key, what was found and what is expected.
     """
-    more = overrides if isinstance(overrides, Mapping) else from_words(overrides)
     if isinstance(source, Mapping):
-        return validated(Config, update(source, more), "config")
-    files = [source] if isinstance(source, Path) else source
-    values = reduce(update, [*map(load_yaml, files), more], dict[str, Any]())
-    where = ", ".join([*map(str, files), *(["--config"] if overrides else [])])
-    return validated(Config, values, where)
+        layers, where = [source], ["config"]
+    else:
+        layers, where = [load_yaml(path) for path in source], [str(path) for path in source]
+    values = reduce(update, [*layers, from_words(words)], dict[str, Any]())
+    return validated(Config, values, ", ".join([*where, *(["--config"] if words else [])]))

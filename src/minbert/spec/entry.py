@@ -48,17 +48,13 @@ class DataFile(Spec):
     def mistakes(self) -> Iterator[str]:
         if (self.path is None) == (self.url is None):
             yield "a file is a 'path', or a 'url' with its 'sha256'; give one of them"
-        if self.url is not None and not self.checksum:
-            yield (
-                f"{self.url!r} needs the checksum of what is there, as {{url: ..., sha256: ...}} "
-                "(`sha256sum FILE` prints it)"
-            )
+        if self.url and not self.checksum:
+            yield f"{self.url!r} needs the checksum of what is there, as {{url: ..., sha256: ...}}"
 
     @property
     def checksum(self) -> str | None:
         """Its checksum with the kind before it, such as `git:9cb7...`, if it is given."""
-        given = ((kind, getattr(self, kind)) for kind in CHECKSUMS)
-        return next((f"{kind}:{value}" for kind, value in given if value), None)
+        return next((f"{k}:{value}" for k in CHECKSUMS if (value := getattr(self, k))), None)
 
 
 def _to_file(value: Any) -> Any:
@@ -129,27 +125,17 @@ class TaskEntry(Spec):
     ignore: ClassNames = ()
 
     def mistakes(self) -> Iterator[str]:
-        count = self.classes if isinstance(self.classes, int) else len(self.names)
-        low, high = self.range or (0, 0)
         fits, needed = {
-            "classification": (
-                2 <= count <= 1000,
-                "'classes', their names such as [world, sports], or how many, 2 to 1000",
-            ),
-            "binary": (
-                self.classes is None or len(self.names) == 2,
-                "no 'classes', or two, the names of 0 and 1",
-            ),
+            "classification": (2 <= self.count <= 1000, "'classes': their names, or 2 to 1000"),
+            "binary": (self.classes is None or len(self.names) == 2, "no 'classes', or two names"),
             "regression": (
-                self.classes is None and low < high,
-                "a 'range', the lowest and highest label such as [0, 5], and no 'classes'",
+                self.range is not None and self.range[0] < self.range[1],
+                "a 'range', the lowest and highest label such as [0, 5]",
             ),
         }[self.kind]
         if not fits or (self.range and self.kind != "regression"):
-            yield (
-                f"kind {self.kind} needs {needed}; found 'classes: {self.classes}' and 'range: "
-                f"{self.range}'"
-            )
+            found = f"'classes: {self.classes}' and 'range: {self.range}'"
+            yield f"kind {self.kind} needs {needed}; found {found}"
         if self.metric not in (None, *METRICS[self.kind]):
             known = ", ".join(METRICS[self.kind])
             yield f"metric '{self.metric}' is not for kind {self.kind}, which has {known}"
@@ -163,6 +149,11 @@ class TaskEntry(Spec):
             )
 
     @property
+    def count(self) -> int:
+        """How many classes it has, as far as that is given."""
+        return self.classes if isinstance(self.classes, int) else len(self.names)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of its classes, if they have any."""
         return self.classes if isinstance(self.classes, tuple) else ()
@@ -170,14 +161,13 @@ class TaskEntry(Spec):
     @property
     def columns(self) -> dict[str, str]:
         """The names of the columns in its files, by those of the example table."""
-        found = {"sentence1": self.sentence1, "sentence2": self.sentence2, "label": self.label}
-        return {ours: theirs for ours, theirs in {**found, "id": self.id}.items() if theirs}
+        names = ("sentence1", "sentence2", "label", "id")
+        return {ours: theirs for ours in names if (theirs := getattr(self, ours))}
 
     @property
     def derived_splits(self) -> dict[str, float]:
         """The splits that are made of train, and their shares."""
-        shares = {"dev": self.dev, "test": self.test}
-        return {split: share for split, share in shares.items() if share is not None}
+        return {split: share for split in ("dev", "test") if (share := getattr(self, split))}
 
     @property
     def reading(self) -> dict[str, Any]:

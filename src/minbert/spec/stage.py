@@ -12,6 +12,7 @@ from pydantic import Field, StrictInt, field_validator
 
 from minbert.spec.model import (
     Count,
+    Distinct,
     Names,
     NonNegative,
     OneOf,
@@ -58,7 +59,7 @@ class Sampler(Spec):
     examples: Count | None = None
     share: Share | None = None
     steps: Count | None = None
-    order: tuple[str, ...] | None = None
+    order: Annotated[tuple[str, ...], Distinct] | None = None
     temperature: Positive | None = LeftOut
 
 
@@ -204,8 +205,6 @@ class StageSpec(Spec):
                 yield f"task '{name}' needs 'smart.regression: squared_error': labels beyond 0 to 5"
         if not trained:
             yield "no task has 'trained: true': the stage would train nothing"
-        if self.shared_end == "top" and isinstance(self.shared_layers, str):
-            yield f"'shared_end: top' with 'shared_layers: {self.shared_layers}': give a number"
         if self.surgery or self.weighting:
             if len(trained) < 2 or sampler.name in ONE_TASK:
                 yield "'surgery' and 'weighting' need two or more tasks in each step"
@@ -222,10 +221,7 @@ class StageSpec(Spec):
                 yield f"'{key}' and 'trainable: {kind}' go together"
         if (sampler.name == "temperature") != (sampler.temperature is not None):
             yield "'sampler.temperature' and 'sampler.name: temperature' go together"
-        if sampler.order and (sampler.name, sorted(sampler.order)) != (
-            "sequential",
-            sorted(trained),
-        ):
+        if sampler.order and (sampler.name != "sequential" or {*sampler.order} != {*trained}):
             yield "'sampler.order' names each trained task once, for 'sampler.name: sequential'"
 
     def parts(self) -> dict[str, str]:

@@ -45,12 +45,11 @@ class Task(Spec):
     @classmethod
     def of(cls, name: str, entry: TaskEntry) -> Self:
         """Return the task that an entry describes."""
-        labels = len(entry.names) or (entry.classes if isinstance(entry.classes, int) else 2)
-        low, high = entry.range or (0, labels - 1)
+        low, high = entry.range or (0, (entry.count or 2) - 1)
         return cls(
             name=name,
             kind=entry.kind,
-            classes=labels if entry.kind == "classification" else 1,
+            classes=entry.count if entry.kind == "classification" else 1,
             pair=entry.sentence2 is not None,
             low=low,
             high=high,
@@ -194,16 +193,12 @@ class Head(Spec):
 class Convolution(Spec):
     """A 1-D convolution with ReLU over a task's token outputs, before pooling (Kim, 2014).
 
-    It is `kernel` tokens wide and has as many filters as the encoder has hidden units. With
-    `residual` its input is added to its output.
+    It is `kernel` tokens wide, centred on its token, and has as many filters as the encoder has
+    hidden units. With `residual` its input is added to its output.
     """
 
-    kernel: Annotated[StrictInt, Field(ge=1, le=15)] = 3
+    kernel: Literal[1, 3, 5, 7, 9, 11, 13, 15] = 3
     residual: bool = False
-
-    def mistakes(self) -> Iterator[str]:
-        if self.kernel % 2 == 0:
-            yield f"a kernel is centred on its token: an odd width, found {self.kernel}"
 
 
 Feature = Literal["u", "v", "u*v", "|u-v|"]
