@@ -22,7 +22,6 @@ from minbert.spec.encoders.modernbert import ModernBert
 from minbert.spec.stage import Dropout
 from minbert.train import activation_budget as room
 from minbert.train import device
-from minbert.train.loop import Loop
 from minbert.train.samplers import Step
 from minbert.train.step import Gradients
 
@@ -50,7 +49,7 @@ def test_the_estimate_is_near_what_a_backward_pass_keeps(
     initialise(encoder)
     count = sum(lengths)
     batch = pack(torch.arange(count) % 50, [0] * count, lengths)
-    kept: dict[int, int] = {}
+    kept = {}
 
     def note(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
@@ -59,13 +58,14 @@ def test_the_estimate_is_near_what_a_backward_pass_keeps(
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         assert encoder.train()(batch).requires_grad
-    weights = {p.untyped_storage().data_ptr() for p in encoder.parameters()}
-    measured = sum(n for pointer, n in kept.items() if pointer not in weights)
-    assert 0.8 < arch.activation_bytes(np.array(lengths)).sum() / measured < 1.6
+    for parameter in encoder.parameters():
+        kept.pop(parameter.untyped_storage().data_ptr(), None)
+    assert 0.8 < arch.activation_bytes(np.array(lengths)).sum() / sum(kept.values()) < 1.6
 
 
-def model_of(parameters: int, trained: bool = True) -> nn.Module:
-    return nn.Linear(parameters, 1, bias=False, device="meta").requires_grad_(trained)
+def budget(threads: int, parameters: int, trained: bool = True) -> float:
+    module = nn.Linear(parameters, 1, bias=False, device="meta").requires_grad_(trained)
+    return room.activation_budget(CPU, threads, module)
 
 
 def test_the_budget_is_a_share_of_the_machine_and_of_a_large_models_state(
@@ -75,13 +75,12 @@ def test_the_budget_is_a_share_of_the_machine_and_of_a_large_models_state(
     monkeypatch.setattr(room.os, "cpu_count", lambda: 8)
     monkeypatch.setattr(device, "CGROUP", limit := tmp_path / "memory.max")
     limit.write_text(f"{2**30}\n")
-    found = [room.activation_budget(CPU, threads, model_of(2**46)) for threads in (8, 2)]
-    assert found == [room.SHARE * 2**30, room.SHARE * 2**28]
+    assert [budget(n, 2**46) for n in (8, 2)] == [room.SHARE * 2**30, room.SHARE * 2**28]
     limit.write_text("max\n")
-    assert room.activation_budget(CPU, 8, model_of(2**46)) > room.SHARE * 2**30
+    assert budget(8, 2**46) > room.SHARE * 2**30
     monkeypatch.setattr(room, "machine_memory", lambda: 2**40)
-    base, frozen = (room.activation_budget(CPU, 8, model_of(10**8, of)) for of in (True, False))
-    assert (base, frozen) == (room.OF_STATE * 16 * 10**8, room.SMALL - 4 * 10**8)
+    assert budget(8, 10**8) == room.OF_STATE * 16 * 10**8
+    assert budget(8, 10**8, trained=False) == room.SMALL - 4 * 10**8
 
 
 @pytest.mark.parametrize(
@@ -92,42 +91,37 @@ def test_parts_add_up_to_the_whole_batch(
 ) -> None:
     spec = make_spec({"sst": {}, "para": SIAMESE, "sts": {}}, still=True, **settings)
     found = []
-    for budget, parts in ((float("inf"), 1), (1.0, 4)):
+    for of_budget, parts in ((float("inf"), 1), (1.0, 4)):
         model = tiny_model(spec, sources)
-        run = Gradients(spec, model, 0, generator(), budget)
-        found.append((run(STEP), grads(model)))
+        run = Gradients(spec, model, 0, generator(), of_budget)
+        results = run(STEP)
         assert run.most_parts == parts
-    (told, whole), (told_of_parts, divided) = found
+        told = [(r.task, r.weight, r.rows.tolist()) for r in results]
+        found.append((told, [(r.loss, r.prediction) for r in results], grads(model)))
+    (told, losses, whole), (told_of_parts, losses_of_parts, divided) = found
+    assert told == told_of_parts
+    torch.testing.assert_close(losses_of_parts, losses, rtol=1e-4, atol=1e-5)
     assert_same(divided, whole, rtol=1e-4, atol=1e-6)
-    for one_pass, several in zip(told, told_of_parts, strict=True):
-        assert (one_pass.task, one_pass.weight) == (several.task, several.weight)
-        assert torch.equal(one_pass.rows, several.rows)
-        torch.testing.assert_close(one_pass.prediction, several.prediction, rtol=1e-4, atol=1e-5)
-        assert one_pass.loss.item() == pytest.approx(several.loss.item(), rel=1e-5)
 
 
-def run_out(loop: Loop, monkeypatch: pytest.MonkeyPatch, most: int, error: str) -> None:
-    """Let passes over more than `most` examples run out of memory."""
+def limited(loop: Any, most: int, error: str) -> Any:
+    """Let passes of `loop` over more than `most` examples fail with `error`."""
     forward = loop.model.forward
 
-    def limited(step: Step) -> Any:
+    def limit(step: Step) -> Any:
         if sum(len(rows) for _, rows in step) > most:
             raise RuntimeError(error)
         return forward(step)
 
-    monkeypatch.setattr(loop.model, "forward", limited)
+    loop.model.forward = limit
+    return loop
 
 
 def test_a_step_without_memory_is_made_again_in_parts(
-    make_spec: Any,
-    sources: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    make_spec: Any, sources: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spec = make_spec(still=True)
-    easy, hard = make_loop(spec, sources), make_loop(spec, sources)
-    run_out(hard, monkeypatch, 3, "CUDA out of memory")
-    for loop in (easy, hard):
+    easy, hard = (make_loop(make_spec(still=True), sources) for _ in range(2))
+    for loop in (easy, limited(hard, 3, "CUDA out of memory")):
         loop.step(STEP)
         loop.step(STEP)
     assert hard.gradients.most_parts > 1 == easy.gradients.most_parts
@@ -145,9 +139,7 @@ def test_a_step_without_memory_is_made_again_in_parts(
     ],
 )
 def test_a_step_that_runs_out_twice_says_what_to_do_and_other_errors_are_not_tried_again(
-    error: str, message: str, make_spec: Any, sources: Any, monkeypatch: pytest.MonkeyPatch
+    error: str, message: str, make_spec: Any, sources: Any
 ) -> None:
-    loop = make_loop(make_spec(), sources)
-    run_out(loop, monkeypatch, 0, error)
     with pytest.raises((UserError, RuntimeError), match=message):
-        loop.step(STEP)
+        limited(make_loop(make_spec(), sources), 0, error).step(STEP)

@@ -14,7 +14,7 @@ from minbert.model.sharing import SharedEncoder
 from minbert.spec.architecture import Architecture, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout
-from minbert.train.surgery.gradients import cosine_rows, inner_products, layer_groups
+from minbert.train.surgery.gradients import combine, cosine_rows, inner_products, layer_groups
 from minbert.train.surgery.pcgrad import PCGrad
 from minbert.train.surgery.pytorch_pcgrad import PytorchPCGrad
 
@@ -65,11 +65,22 @@ def test_without_torchjd_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPat
         load_part("surgery", "upgrad")(3)
 
 
-def test_nothing_counts_as_zero_in_a_gramian() -> None:
-    a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0])
-    found = inner_products([[a, b], [a, None], [None, None]])
-    assert found[1].tolist() == [[9.0, 0.0, 0.0], [0.0] * 3, [0.0] * 3]
-    assert found.sum(0).tolist() == [[14.0, 5.0, 0.0], [5.0, 5.0, 0.0], [0.0, 0.0, 0.0]]
+def rows_of(rows: list[int], values: list[float]) -> Tensor:
+    """Return the sparse gradient [5, 1] of an embedding."""
+    return torch.sparse_coo_tensor(torch.tensor([rows]), torch.tensor(values)[:, None], (5, 1))
+
+
+def test_a_gramian_of_dense_and_sparse_gradients_and_their_weighted_sum() -> None:
+    """Nothing counts as zero; an embedding's row may come twice."""
+    dense, one = torch.tensor([1.0, 2.0]), rows_of([3, 0, 3], [1.0, 2.0, 4.0])
+    gradients = [[dense.clone(), one], [dense.clone(), rows_of([1, 3], [7.0, 3.0])], [None, None]]
+    found = inner_products(gradients)
+    assert found[1].tolist() == [[29.0, 15.0, 0.0], [15.0, 58.0, 0.0], [0.0] * 3]
+    assert found.sum(0).tolist() == [[34.0, 20.0, 0.0], [20.0, 63.0, 0.0], [0.0] * 3]
+    parameters = [torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(5, 1))]
+    combine(parameters, gradients, torch.tensor([1.0, 2.0, 9.0]))
+    grads = [parameter.grad.to_dense().flatten().tolist() for parameter in parameters]
+    assert grads == [[3.0, 6.0], [2.0, 14.0, 0.0, 11.0, 0.0]]
 
 
 def test_cosines_with_the_step_before_and_after_surgery_and_by_group() -> None:

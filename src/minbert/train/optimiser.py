@@ -5,6 +5,7 @@ of a vocabulary at every step, although a batch looks up only a few hundred.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,15 +47,18 @@ class AdamW(Part):
         self.device = self.parameters[0].device
         self.due = [1.0] * len(self.parameters)  # by what decay weights are still to be multiplied
         of_weight = {id(each.weight): each for each in embeddings}
-        self.rows: dict[int, DeferredRows] = {}
+        numbered = dict(enumerate(self.parameters))
+        self.rows = {
+            n: DeferredRows(of_weight[id(p)], chosen)
+            for n, p in numbered.items()
+            if id(p) in of_weight
+        }
         # Of the others, by number: first and second moment, and the count of steps.
-        self.moments: dict[int, list[Tensor]] = {}
-        for number, of in enumerate(self.parameters):
-            if id(of) in of_weight:
-                self.rows[number] = DeferredRows(of_weight[id(of)], chosen)
-            else:
-                count = torch.zeros((), device=of.device)
-                self.moments[number] = [torch.zeros_like(of), torch.zeros_like(of), count]
+        self.moments = {
+            n: [torch.zeros_like(p), torch.zeros_like(p), torch.zeros((), device=p.device)]
+            for n, p in numbered.items()
+            if n not in self.rows
+        }
 
     def zero_grad(self) -> None:
         """Let no parameter have a gradient."""
@@ -86,21 +90,9 @@ class AdamW(Part):
             return
         parameters, gradients, first, second, counts = map(list, zip(*dense, strict=True))
         torch._foreach_add_(counts, 1.0)
-        torch._fused_adamw_(
-            parameters,
-            gradients,
-            first,
-            second,
-            [],
-            counts,
-            lr=lr,
-            beta1=beta1,
-            beta2=self.chosen.betas[1],
-            weight_decay=0.0,
-            eps=self.chosen.eps,
-            amsgrad=False,
-            maximize=False,
-        )
+        how: dict[str, Any] = {"weight_decay": 0.0, "amsgrad": False, "maximize": False}
+        how |= {"lr": lr, "beta1": beta1, "beta2": self.chosen.betas[1], "eps": self.chosen.eps}
+        torch._fused_adamw_(parameters, gradients, first, second, [], counts, **how)
         # The fused kernel does not; copies in bf16 are made anew when a weight's version is.
         torch.autograd.graph.increment_version(parameters)
 
@@ -197,20 +189,16 @@ class DeferredRows(Part):
         rows = rows[self.updated[rows] < self.time]
         if not len(rows):
             return
-        since = self.updated[rows].numpy()
-        missed = self.missed.numpy()
-        (fade, a, b, before), left = missed[:, since], missed[3, -1]
+        since = self.updated[rows]
+        (fade, a, b, before), left = self.missed[:, since, None], self.missed[3, -1]
+        fade2 = self.chosen.betas[1] ** (self.time - since[:, None]).double()
         # With a rate of 0 nothing has moved: A = B = 0.
-        floor = self.chosen.eps * np.divide(b, a, out=np.ones_like(a), where=a > 0)
-
-        def column(values: np.ndarray) -> Tensor:
-            return torch.from_numpy(values.astype(np.float32))[:, None]
-
+        floor = self.chosen.eps * torch.where(a > 0, b / a, 1.0)
         first, second, weight = self.first[rows], self.second[rows], self.weight[rows]
-        moved = (first * column(a * left)).div_(second.sqrt().add_(column(floor)))
+        moved = (first * (a * left).float()).div_(second.sqrt().add_(floor.float()))
         if self.chosen.weight_decay:
-            weight *= column(left / before)
+            weight *= (left / before).float()
         self.weight[rows] = weight.sub_(moved)
-        self.first[rows] = first.mul_(column(fade))
-        self.second[rows] = second.mul_(column(self.chosen.betas[1] ** (self.time - since)))
+        self.first[rows] = first.mul_(fade.float())
+        self.second[rows] = second.mul_(fade2.float())
         self.updated[rows] = self.time

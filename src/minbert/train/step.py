@@ -122,7 +122,6 @@ class Gradients(Part):
             elif factors is not None:
                 combine(self.shared, of_shared, factors)
         if self.weighting is not None and factors is not None:
-            self.weighting.after_step(_weighted(results))
             for result, factor in zip(results, factors, strict=True):
                 self._note(result.task, "task_weight", result.weight * factor)
         return results

@@ -1,6 +1,5 @@
 """What the loop trains: a model with its examples, however much of it is frozen."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,8 +35,10 @@ class Sources:
     adapters: tuple[Path, ...] = ()  # those of the stages that it fuses
 
 
-class TrainableModel(Part, ABC):
+class TrainableModel(Part):
     """A model with its data: takes batches as row numbers, returns outputs [B, classes].
+
+    It is made of a stage's `StageSpec`, its `Sources` and the device.
 
     `examples` are by task and split (train, dev, test): what `batch` gives of them, `module` takes.
     `tokens_seen` counts training batches'.
@@ -50,9 +51,6 @@ class TrainableModel(Part, ABC):
 
     can_run_jointly = False
     """Whether tasks share the first layers of what is trained, so that one pass pays."""
-
-    @abstractmethod
-    def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None: ...
 
     @staticmethod
     def insert(encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]) -> None:
@@ -119,10 +117,9 @@ class TrainableModel(Part, ABC):
         if TASKS[task].kind == "binary" and hasattr(head, "part_at"):
             self.module.eval()
             rows = torch.arange(0, len(examples), max(1, -(-len(examples) // SAMPLE)))
-            batches = rows.split(self.module.spec.tasks[task].batch_size)
-            outputs = [self.forward([(task, batch)])[0][0] for batch in batches]
+            parts = rows.split(self.module.spec.tasks[task].batch_size)
+            outputs = [self.module([(task, examples.batch(part)[0])])[0] for part in parts]
             head.part_at(torch.cat(outputs), examples.labels.mean().item())
-            self.tokens_seen = 0
 
     def details(self, task: str) -> dict[str, float]:
         """Return what figures show of a trained task on dev besides its scores, by metric."""

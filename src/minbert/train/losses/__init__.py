@@ -42,10 +42,10 @@ class Loss(Protocol):
 
 def task_loss(name: str, head: nn.Module) -> Loss:
     """Return the loss called `name`, which reads the output of `head`, and its threshold if any."""
-    loss: Loss = load_part("loss", name)()
-    if hasattr(loss, "threshold") and hasattr(head, "threshold"):
-        loss.threshold = head.threshold
-    return loss
+    loss = load_part("loss", name)()
+    loss.threshold = getattr(head, "threshold", 0.0)
+    found: Loss = loss
+    return found
 
 
 def coin(probability: Tensor) -> Tensor:

@@ -13,16 +13,16 @@ Gradients = Sequence[Tensor | None]
 
 def inner_products(gradients: Sequence[Gradients]) -> Tensor:
     """Return [P, n, n], float32: the Gramian of n gradients by parameter; None counts as zero."""
-    n = len(gradients)
-    present = (g.device for row in gradients for g in row if g is not None)
-    zero = torch.zeros((), device=next(present, torch.device("cpu")))
-    upper = []
+    device = next(g.device for row in gradients for g in row if g is not None)
+    zero = torch.zeros((), device=device)
     # Parameter by parameter, so that its gradients are in the cache for all of their products.
-    for of_parameter in zip(*gradients, strict=True):
-        for a, b in combinations_with_replacement(of_parameter, 2):
-            upper.append(zero if a is None or b is None else inner(a, b))
-    rows, columns = torch.triu_indices(n, n, device=zero.device)
-    found = zero.new_zeros(len(gradients[0]), n, n)
+    upper = [
+        zero if a is None or b is None else inner(a, b)
+        for of_parameter in zip(*gradients, strict=True)
+        for a, b in combinations_with_replacement(of_parameter, 2)
+    ]
+    rows, columns = torch.triu_indices(len(gradients), len(gradients), device=device)
+    found = zero.new_zeros(len(gradients[0]), len(gradients), len(gradients))
     found[:, rows, columns] = torch.stack(upper).view(len(found), -1)
     found[:, columns, rows] = found[:, rows, columns]
     return found
@@ -111,13 +111,12 @@ def layer_groups(module: Module, shared: Sequence[Parameter]) -> list[str]:
     Layers that are not shared count, too, so that all models have groups of the same names.
     """
     names = {id(parameter): name for name, parameter in module.named_parameters()}
-    layers = {n: int(match[1]) for n in names.values() if (match := _LAYER.search(n))}
-    depth = max(layers.values(), default=-1) + 1
+    depth = 1 + max((int(n) for n in _LAYER.findall(" ".join(names.values()))), default=-1)
     size = -(-depth // GROUPS)
     found = []
     for name in (names[id(parameter)] for parameter in shared):
-        if name in layers:
-            first = layers[name] // size * size + 1
+        if layer := _LAYER.search(name):
+            first = int(layer[1]) // size * size + 1
             last = min(first + size - 1, depth)
             found.append(f"layer_{first}" if first == last else f"layers_{first}-{last}")
         else:

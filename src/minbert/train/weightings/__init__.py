@@ -32,10 +32,6 @@ class Weighting(Part, ABC):
         """Return what is learned with the model; `__call__` sets the gradients."""
         return []
 
-    def after_step(self, losses: Tensor) -> None:
-        """Note the weighted `losses` [n] of a step that is done."""
-        return None
-
     def end_epoch(self) -> None:
         """Note that an epoch is over."""
         return None

@@ -26,14 +26,12 @@ class DynamicAverage(Weighting):
         self.means = torch.zeros(0, tasks, device=device)  # of the last two epochs, oldest first
 
     def __call__(self, losses: Tensor) -> Tensor:
+        self.sums = self.sums + losses
+        self.steps += 1
         if len(self.means) < 2:
             return torch.ones_like(losses)
         older, newer = self.means
         return self.tasks * torch.softmax(newer / older.clamp(min=LEAST) / TEMPERATURE, dim=0)
-
-    def after_step(self, losses: Tensor) -> None:
-        self.sums = self.sums + losses
-        self.steps += 1
 
     def end_epoch(self) -> None:
         mean = self.sums / self.steps
