@@ -12,9 +12,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +68,7 @@ Name = tuple[str, str]
 """A node's kind, and what the plan calls it."""
 Plan = dict[Name, dict[str, Any]]
 """The key of each node, and the nodes that it needs."""
-Level = Callable[[Plan], Iterator[Name]]
-"""The nodes that something decides; all that is made from them follows."""
+SHOWN = ("table", "tuning", "claims", "figure", "report")
 
 
 @dataclass
@@ -165,127 +163,85 @@ def with_all_made_from(seeds: Iterable[Name], plan: Plan) -> set[Name]:
     return found
 
 
-def data(*tasks: str) -> Level:
-    """The tasks' examples."""
-    return lambda plan: iter([("data", task) for task in tasks])
+def decided(plan: Plan, words: str) -> Iterator[Name]:
+    """Yield the nodes that something decides: KIND:TITLE, or one of these words for several.
+
+    `learnt:TASK` is every training with the task, `joint` every one of several tasks, and `shown`
+    all that people read of a paper.
+    """
+    for word in words.split():
+        kind, _, title = word.partition(":")
+        trained = [name for name in plan if name[0] == "train"]
+        if kind == "shown":
+            yield from (name for name in plan if name[0] in SHOWN)
+        elif kind == "joint":
+            yield from (name for name in trained if "+" in name[1])
+        elif kind == "learnt":
+            yield from (n for n in trained if title in n[1].split(" . ")[1].split("+"))
+        else:
+            yield kind, title
 
 
-def read_and_shown(*tasks: str) -> Level:
-    """The tasks' examples, and all that people read."""
-    return lambda plan: chain(data(*tasks)(plan), shown(plan))
+def merged(old: Any, edit: Any) -> Any:
+    """Return settings after an edit; null takes a key away."""
+    if not isinstance(old, dict) or not isinstance(edit, dict):
+        return edit
+    found = {name: merged(of, edit[name]) if name in edit else of for name, of in old.items()}
+    found |= {name: of for name, of in edit.items() if name not in old}
+    return {name: of for name, of in found.items() if of is not None}
 
 
-def learnt(*tasks: str) -> Level:
-    """Every training with one of the tasks."""
-    return lambda plan: (
-        (kind, title)
-        for kind, title in plan
-        if kind == "train" and {*tasks} & {*title.split(" . ")[1].split("+")}
-    )
-
-
-def joint(plan: Plan) -> Iterator[Name]:
-    """Every training of several tasks, and all that is shown."""
-    yield from ((kind, title) for kind, title in plan if kind == "train" and "+" in title)
-    yield from shown(plan)
-
-
-def shown(plan: Plan) -> Iterator[Name]:
-    """All that people read of a paper."""
-    kinds = ("table", "tuning", "claims", "figure", "report")
-    yield from (name for name in plan if name[0] in kinds)
-
-
-Edit = Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], object]
-
-
-def built_in(**entries: dict[str, Any]) -> Edit:
-    """Change the entries of built-in tasks."""
-    return lambda tasks, config, grid: [tasks[name].update(of) for name, of in entries.items()]
-
-
-def own(**entries: dict[str, Any]) -> Edit:
-    """Change tasks of one's own."""
-    return lambda _, config, grid: [config["tasks"][n].update(of) for n, of in entries.items()]
-
-
-def swapped(tasks: dict[str, Any], config: object, grid: object) -> None:
-    """Name the paraphrases before SST."""
-    entries = {"para": tasks["para"], **tasks}
-    tasks.clear()
-    tasks.update(entries)
-
-
-def as_binary(tasks: dict[str, Any], config: object, grid: dict[str, Any]) -> None:
-    """Make CFIMDB a binary task, with the loss of one."""
-    tasks["cfimdb"]["kind"] = "binary"
-    grid["variants"]["of-cfimdb"]["tasks"]["cfimdb"] = {"loss": "binary_cross_entropy"}
-
-
-def without_second(tasks: dict[str, Any], config: dict[str, Any], grid: dict[str, Any]) -> None:
-    """Make a task of pairs one of single sentences."""
-    del config["tasks"]["far"]["sentence2"]
-    grid["variants"]["of-far"]["tasks"]["far"] = {"loss": "binary_cross_entropy"}
-
-
-def titled(*tasks: str) -> dict[str, dict[str, Any]]:
-    return {key: {"title": "Other"} for key in tasks}
-
-
-def named(classes: list[str], *tasks: str) -> dict[str, dict[str, Any]]:
-    return {key: {"classes": classes} for key in tasks}
-
-
-NAMES = ["lowest", "low", "middle", "high", "highest"]
-URL = "https://two.example/far.tsv"
 # Changes of several tasks are made at once where what they decide has nothing in common.
-CASES: dict[str, tuple[Edit, Level]] = {
-    "titles": (built_in(**titled("sst", "cfimdb", "lmrd")), shown),
+CASES = {
+    "titles": (
+        "tasks: {sst: &other {title: Other}, cfimdb: *other, lmrd: *other}\n"
+        "config: {tasks: {mine: *other, far: *other}}",
+        "shown",
+    ),
     "names of classes": (
-        built_in(**named(NAMES, "sst", "lmrd"), **named(["no", "yes"], "para", "cfimdb")),
-        read_and_shown("sst", "para", "cfimdb", "lmrd"),
+        "tasks: {sst: &five {classes: [a, b, c, d, e]}, lmrd: *five, "
+        "para: &two {classes: ['no', 'yes']}, cfimdb: *two}\n"
+        "config: {tasks: {mine: *two, far: *two}}",
+        "data:sst data:lmrd data:para data:cfimdb data:mine data:far shown",
     ),
     "numbers of classes": (
-        built_in(**named([*NAMES, "best"], "sst"), **named(NAMES[:4], "lmrd")),
-        read_and_shown("sst", "lmrd"),
+        "tasks: {sst: {classes: [a, b, c, d, e, f]}, lmrd: {classes: [a, b, c, d]}}\n"
+        "config: {tasks: {mine: {classes: 2}}}",
+        "data:sst data:lmrd data:mine shown",
     ),
-    "range of sts": (built_in(sts={"range": [0, 10]}), data("sts")),
-    "kind of cfimdb": (as_binary, data("cfimdb")),
-    "metric of sst": (built_in(sst={"metric": "macro_f1"}), learnt("sst")),
-    "metrics of pairs": (
-        built_in(para={"metric": "f1"}, sts={"metric": "spearman"}),
-        learnt("para", "sts"),
+    "range, kind, second sentence": (
+        "tasks: {sts: {range: [0, 10]}, cfimdb: {kind: binary}}\n"
+        "config: {tasks: {far: {sentence2: null}}}\n"
+        "grid: {variants: {of-far: {tasks: {far: {pairing: null}}},"
+        " of-cfimdb: {tasks: {cfimdb: {loss: binary_cross_entropy}}}}}",
+        "data:sts data:cfimdb data:far",
     ),
-    "the default metric, written down": (built_in(sts={"metric": "pearson"}), data()),
+    "metrics, one of them the default": (
+        "tasks: {sst: {metric: macro_f1}, para: {metric: f1}, cfimdb: {metric: accuracy}}\n"
+        "config: {tasks: {mine: {metric: macro_f1}}}",
+        "learnt:sst learnt:para learnt:mine",
+    ),
     "columns": (
-        built_in(
-            sst={"sentence1": "other"},
-            para={"sentence2": "other"},
-            sts={"id": "other"},
-            cfimdb={"label": "other"},
-            lmrd={"label": "other"},
-        ),
-        data("sst", "para", "sts", "cfimdb", "lmrd"),
+        "tasks: {sst: {sentence1: other}, para: {sentence2: other}, sts: {id: other}, "
+        "cfimdb: {label: other}, lmrd: {label: other}}\n"
+        "config: {tasks: {mine: {sentence1: other}, far: {sentence2: other}}}",
+        "data:sst data:para data:sts data:cfimdb data:lmrd data:mine data:far",
     ),
-    "order of tasks": (swapped, joint),
-    "own titles": (own(**titled("mine", "far")), shown),
-    "own names of classes": (
-        own(mine={"classes": ["a", "b"]}, far={"classes": ["no", "yes"]}),
-        read_and_shown("mine", "far"),
+    "own labels and shares": (
+        "config: {tasks: {mine: {label: other}, far: {test: 0.1}}}",
+        "data:mine data:far",
     ),
-    "a number of classes in place of names": (own(mine={"classes": 2}), read_and_shown("mine")),
-    "own columns": (
-        own(mine={"sentence1": "other"}, far={"sentence2": "other"}),
-        data("mine", "far"),
+    "own ids and what is left out": (
+        "config: {tasks: {mine: {id: null}, far: {ignore: ['-']}}}",
+        "data:mine data:far",
     ),
-    "own labels": (own(mine={"label": "other"}, far={"ignore": ["-"]}), data("mine", "far")),
-    "own ids and shares": (own(mine={"id": None}, far={"test": 0.1}), data("mine", "far")),
-    "no second sentences": (without_second, data("far")),
-    "own metric": (own(mine={"metric": "macro_f1"}), learnt("mine")),
-    "another address": (own(far={"files": {"url": URL, "sha256": "0" * 64}}), data()),
+    "another address": (
+        "config: {tasks: {far: {files: {url: 'https://two.example/far.tsv'}}}}",
+        "",
+    ),
     "another checksum": (
-        own(far={"files": {"url": URL, "sha256": "1" * 64}}),
-        lambda plan: iter([("fetch", "far.tsv")]),
+        f"config: {{tasks: {{far: {{files: {{sha256: '{'1' * 64}'}}}}}}}}",
+        "fetch:far.tsv",
     ),
 }
 
@@ -301,10 +257,17 @@ def test_a_fact_is_in_the_keys_of_what_it_decides(
     name: str, project: Project, before: Plan
 ) -> None:
     edit, decides = CASES[name]
-    copies = json.loads(json.dumps([own_lines(), CONFIG, GRID]))
-    edit(*copies)
-    found = changed(before, project.plan(*copies))
-    assert found == with_all_made_from(decides(before), before)
+    given = {"tasks": own_lines(), "config": CONFIG, "grid": GRID}
+    found = changed(before, project.plan(**merged(given, yaml.safe_load(edit))))
+    assert found == with_all_made_from(decided(before, decides), before)
+
+
+def test_the_order_of_tasks_is_in_the_keys_of_what_has_several(
+    project: Project, before: Plan
+) -> None:
+    lines = own_lines()
+    found = changed(before, project.plan({"para": lines["para"], **lines}, CONFIG, GRID))
+    assert found == with_all_made_from(decided(before, "joint shown"), before)
 
 
 def test_files_are_in_the_keys_of_what_they_decide_but_not_where_they_lie(
@@ -318,6 +281,6 @@ def test_files_are_in_the_keys_of_what_they_decide_but_not_where_they_lie(
     other = ("course/sts-dev.csv", "course/ids-sst-train.csv", "labels/sts.csv")
     for path in (*(folder / name for name in other), project.folder / "reviews.tar.gz"):
         path.write_text("other", encoding="utf-8")
-    decided = {*data("sts", "sst", "lmrd")(before), ("labels", "sts")}
     found = changed(before, project.plan(own_lines(), moved, GRID))
-    assert found == with_all_made_from(decided, before)
+    decides = "data:sts data:sst data:lmrd labels:sts"
+    assert found == with_all_made_from(decided(before, decides), before)

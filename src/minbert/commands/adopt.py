@@ -13,10 +13,9 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json, write_text
@@ -70,30 +69,26 @@ def _accept_code(base: Path, codes: list[str], reason: str) -> None:
     write_text(path, f"{before}{head}{listed}\n{after}")
 
 
-@dataclass(frozen=True)
-class Accepted:
-    """A finished result that agrees with a planned one: its key, its `files` by name, its code.
-
-    It waits for the `unknown` digests of code, of it and of what it starts from, to be accepted.
-    """
+class Accepted(NamedTuple):
+    """A finished result that agrees with a planned one: its key, its folder, its code."""
 
     node: Node
     seed: int | None
     old: str
-    files: Mapping[str, Path]
+    folder: Path
     code: str
     reason: str
-    unknown: frozenset[str] = frozenset()
 
 
 class Acceptance:
     """What of a store is accepted for a plan, and what is not, and why.
 
-    Makes the tokens of the plan where they are needed to compare data and their source is here.
+    Code that is not `accepted` is so for `reason`. Makes the tokens of the plan where they are
+    needed to compare data and their source is here.
     """
 
-    def __init__(self, plan: Plan, accepted: Mapping[str, str]) -> None:
-        self.plan, self._accepted = plan, accepted
+    def __init__(self, plan: Plan, accepted: Mapping[str, str], reason: str = "") -> None:
+        self.plan, self._accepted, self._reason = plan, accepted, reason
         self._store = plan.root / "store"
         self._described = {at: node.describe() for at, node in plan.nodes.items()}
         self._digests: dict[str, Any] = {}
@@ -123,7 +118,7 @@ class Acceptance:
         name = title(self.plan, node, seed)
         for old in alike:
             folder = seed_folders(self._store / "train" / old["key"]).get(seed)
-            if folder is None or not finished("train", folder):
+            if not (folder and finished("train", folder)):
                 continue
             try:
                 record = check_run(folder, old)
@@ -135,19 +130,16 @@ class Acceptance:
             for _, features, was in self._inputs(node, old, "features"):
                 codes.append((digest(was["code"]), digest(features.code)))
             other = [code for code, now in codes if code != now]
-            unknown = {code for code in other if code not in self._accepted}
             where = f"{name} (differs in {some(differs(old['code'], node.code))})"
-            self.other_code = dict.fromkeys(unknown, where) | self.other_code
-            for need in node.needs.values():
-                if start := self.found.get((need.node.key, need.seed_for(seed))):
-                    unknown |= start.unknown
+            for code in other:
+                if code not in self._accepted:
+                    self.other_code.setdefault(code, where)
             for task, tokens, _ in self._inputs(node, old, "tokens"):
                 self._digests[tokens.key] = record["data"][task]
-            reasons = dict.fromkeys(self._accepted[c] for c in other if c in self._accepted)
-            files = {path.name: path for path in folder.iterdir() if path.name != ADOPTED}
+            reasons = dict.fromkeys(self._accepted.get(code, self._reason) for code in other)
             why = "; ".join(reasons) or "its code is the same"
             self.found[node.key, seed] = Accepted(
-                node, seed, old["key"], files, record["code"], why, frozenset(unknown)
+                node, seed, old["key"], folder, record["code"], why
             )
             self.refused.pop(name, None)
             return
@@ -200,20 +192,15 @@ class Acceptance:
 
     def _accept_source(self, node: Node) -> None:
         """Accept what is finished of the same files for a node whose source is absent."""
-        described, wanted = node.describe(), {*node.required_outputs}
-        files: dict[str, Path] = {}
+        described, reason = node.describe(), "made from the same files, which are not here"
         for (kind, key), old in self._described.items():
             folder = self._store / kind / key
-            known = (kind, key) in self.plan.nodes or kind not in ORIGINS or not folder.is_dir()
-            if not known and self._same_sources(old, described):
-                there = (folder / name for name in wanted if (folder / name).exists())
-                files = {path.name: path for path in there} | files
-        if files.keys() == wanted:
-            old_key = next(iter(files.values())).parent.name
-            reason = "made from the same files, which are not here"
-            self.found[node.key, None] = Accepted(
-                node, None, old_key, files, digest(described), reason
-            )
+            known = (kind, key) in self.plan.nodes or kind not in ORIGINS
+            whole = all((folder / name).exists() for name in node.required_outputs)
+            if whole and not known and self._same_sources(old, described):
+                self.found[node.key, None] = Accepted(
+                    node, None, key, folder, digest(described), reason
+                )
 
     def _inputs(
         self, node: Node, old: Described, kind: str
@@ -290,16 +277,16 @@ def _place(root: Path, each: Accepted) -> None:
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     temporary.mkdir(parents=True)
     try:
-        for name, path in each.files.items():
-            try:  # Files here are replaced, never edited.
-                os.link(path, temporary / name)
-            except OSError:  # across disks
-                shutil.copy2(path, temporary / name)
-        history = adoptions(next(iter(each.files.values())).parent)
+        for path in (each.folder / name for name in each.node.outputs):
+            if path.exists():
+                try:  # Files here are replaced, never edited.
+                    os.link(path, temporary / path.name)
+                except OSError:  # a disk without links
+                    shutil.copy2(path, temporary / path.name)
         how = {"kind": each.node.kind, "seed": each.seed, "from": each.old, "to": each.node.key}
         how |= {"code": each.code, "reason": each.reason}
         how |= {"date": datetime.now(UTC).isoformat(timespec="seconds")}
-        write_json(temporary / ADOPTED, [*history, how])
+        write_json(temporary / ADOPTED, [*adoptions(each.folder), how])
         if target.exists():
             target.rmdir()  # empty: a job that failed left it
         temporary.rename(target)
@@ -310,18 +297,16 @@ def _place(root: Path, each: Accepted) -> None:
 def report(plan: Plan, reason: str | None, *, apply: bool) -> Iterator[str]:
     """Yield what is accepted, and what is not; with `apply`, carry it over.
 
-    A `reason` is added to `ACCEPTED` with the code that is not accepted yet.
+    A `reason` is added to `ACCEPTED` with the code that is not accepted yet; without one, nothing
+    is carried over as long as there is such code.
     Raises `UserError` while a workflow or a job runs.
     """
     with results_lock(plan.root, alone=True):
         write(plan)
-        found = Acceptance(plan, accepted_code(plan.base))
-        ready = list(found.found.values())
+        found = Acceptance(plan, accepted_code(plan.base), reason or "")
+        ready = found.found.values() if reason or not found.other_code else ()
         if apply and reason and found.other_code:
             _accept_code(plan.base, sorted(found.other_code), reason)
-            ready = [replace(each, reason=reason) if each.unknown else each for each in ready]
-        else:
-            ready = [each for each in ready if not each.unknown]
         for each in ready if apply else ():
             _place(plan.root, each)
     command = f"minbert adopt {plan.options} --apply".replace("  ", " ")
