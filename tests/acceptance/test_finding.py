@@ -217,5 +217,3 @@ def test_an_edit_that_was_undone_is_no_reason(project: Project, edit: tuple[str,
     part = planned(project, "--config", "only=sst-only")
     assert part.split() == planned(project).split()
     assert " est. " in planned(project)
-    told = project.minbert("plan", "--why", "sst-only").splitlines()
-    assert told[1:] == ["  max_length: 512 -> 64"]

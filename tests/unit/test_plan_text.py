@@ -13,7 +13,7 @@ from factories import finish, make_plan, put, training
 from planning import TWO_STAGES
 
 from minbert.base.errors import UserError
-from minbert.commands.plan import plan_text, why_text
+from minbert.commands.plan import plan_text
 from minbert.plan.cost import Cost, Costs
 from minbert.plan.describe import write
 from minbert.plan.difference import changes, facts, shown
@@ -74,28 +74,6 @@ def test_differences_are_a_few_words() -> None:
     ]
 
 
-def test_one_variant_is_explained_in_full(tmp_path: Path) -> None:
-    grid = GRID.replace("epochs: 20", "epochs: 20, start: first")
-    before = make_plan(tmp_path, grid)
-    finish(before)
-    after = make_plan(tmp_path, grid.replace("epochs: 20", "epochs: 21").replace("1e-4", "3e-4"))
-    told = why_text(after, "longer")
-    assert why_text(after, "hybrid-bert/longer") == told
-    first = training(after, "first")
-    lines = told.splitlines()
-    assert lines[0].endswith(f"longer/main, {training(after, 'longer').key}: to run with seeds 0")
-    assert lines[1:] == [
-        "  epochs: 20 -> 21",
-        "  input start changed",
-        f"  first . sst, train {first.key}:",
-        "    optimiser.lr: 0.0001 -> 0.0003",
-    ]
-    finish(after)
-    assert why_text(after, "first").endswith(": done")
-    with pytest.raises(UserError, match=r"no grid has a variant 'longr'\. Did you mean 'longer'"):
-        why_text(after, "longr")
-
-
 def test_the_time_is_bounded_by_work_and_by_the_longest_chain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,13 +130,3 @@ def test_two_configurations_do_not_publish_in_one_folder(
         else nullcontext()
     ):
         made.check_names()
-
-
-def test_a_published_row_of_a_misspelt_variant_is_named(tmp_path: Path) -> None:
-    """One that the grid just lacks is not: a grid need not have all of a paper."""
-    plan(tmp_path)
-    text = (tmp_path / "workflow/published.csv").read_text(encoding="utf-8")
-    put(tmp_path / "other.csv", text.replace(",3-bert,dev,", ",longr,dev,"))
-    told = plan_text(plan(tmp_path, published="other.csv"))
-    said = "has a row of 'longr', which the grid of hybrid-bert lacks. Did you mean 'longer'?"
-    assert said in told and told.count("which the grid of") == 1

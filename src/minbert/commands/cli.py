@@ -76,7 +76,7 @@ COMMANDS = {
     "plan": Command(
         "commands.plan:plan_text",
         "show what is done, what would run, and why",
-        {"--why": _arg("explain in full why a variant (or PAPER/VARIANT) would run", "VARIANT")},
+        {},
         planned=True,
     ),
     "learned": Command(

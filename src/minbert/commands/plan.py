@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from minbert.base.errors import UserError, did_you_mean
 from minbert.base.locks import is_held
 from minbert.base.progress import counted, duration, some
 from minbert.evaluate.tuning import read_tuning
@@ -15,7 +14,7 @@ from minbert.plan.describe import title
 from minbert.plan.parameters import parameters
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
-from minbert.plan.reasons import PreviousRuns, warnings
+from minbert.plan.reasons import PreviousRuns
 from minbert.spec.config import load_config
 from minbert.spec.resolve import Stage, Variant
 from minbert.store.kinds import KINDS
@@ -38,23 +37,9 @@ def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
     return Plan.of(load_config(files, words), base, given, words)
 
 
-def plan_text(plan: Plan, why: str | None = None) -> str:
-    """Return a table for each paper, the other jobs that would run, and the totals.
-
-    With `why`, return all that keeps that variant from being done (`why_text`).
-    """
-    return why_text(plan, why) if why else "\n\n".join(_Outlook(plan).blocks())
-
-
-def why_text(plan: Plan, wanted: str) -> str:
-    """Return all that keeps a variant's stages, `VARIANT` or `PAPER/VARIANT`, from being done."""
-    every = [variant for grid in plan.grids for variant in grid.variants.values()]
-    found = [v for v in every if wanted in (v.name, f"{v.paper}/{v.name}")]
-    if not found:
-        names = [name for v in every for name in (v.name, f"{v.paper}/{v.name}")]
-        raise UserError(f"no grid has a variant '{wanted}'.{did_you_mean(wanted, names)}")
-    outlook = _Outlook(plan)
-    return "\n".join(line for variant in found for line in outlook.explained(variant))
+def plan_text(plan: Plan) -> str:
+    """Return a table for each paper, the other jobs that would run, and the totals."""
+    return "\n\n".join(_Outlook(plan).blocks())
 
 
 class _Outlook:
@@ -77,20 +62,6 @@ class _Outlook:
         if others := list(self._other_jobs()):
             yield f"Other jobs\n{aligned([OTHERS, *others])}"
         yield "\n".join(self._totals())
-
-    def explained(self, variant: Variant) -> Iterator[str]:
-        """Yield all that keeps a variant from being done."""
-        if variant.best_of:
-            yield f"{variant.paper}/{variant.name}: {self._best(variant)}"
-        for stage in variant.stages:
-            node = self.plan.training(stage.ref)
-            missing = self._missing(node)
-            state = f"to run with seeds {', '.join(map(str, missing))}" if missing else "done"
-            yield f"{variant.paper}/{stage.ref}, {node.key}: {state}"
-            yield from (f"  seed {seed}: {why}" for seed, why in missing.items() if why)
-            yield from (f"  {line}" for line in self._interrupted(node, missing))
-            if len(missing) == len(self.seeds) and not any(missing.values()):
-                yield from (f"  {line}" for line in self.earlier.explained(node))
 
     def _missing(self, node: Node) -> dict[int, str]:
         """Return {seed: why} of a training's seeds that would run."""
@@ -196,7 +167,6 @@ class _Outlook:
                 f"On n devices: at least {self._time(trainings)} / n, and never less than the "
                 f"longest chain of trainings, {duration(longest)}."
             )
-        yield from warnings(plan)
         for grid in plan.grids:
             notes = plan.shown[f"tables/{grid.paper}"].spec["footnotes"]
             yield from (f"{grid.paper}: {note}" for note in notes)

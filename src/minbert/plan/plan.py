@@ -157,13 +157,9 @@ class Plan(Experiment):
 
     @property
     def copied(self) -> list[Path]:
-        """The keyed files that are published; those that are left, if the mark is there.
-
-        Otherwise Snakemake would publish again once something else needs a file that is missing.
-        """
+        """The keyed files that are published."""
         made = ((node.folder(self.root), node.outputs) for node in self.shown.values())
-        files = [folder / name for folder, names in made for name in names]
-        return [path for path in files if path.exists()] if self.mark.exists() else files
+        return [folder / name for folder, names in made for name in names]
 
     def _paper(self, grid: Grid) -> dict[str, Any]:
         """Return what describes a paper's grid in MLflow and at a workflow's end.

@@ -2,13 +2,13 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from minbert.base.errors import UserError, did_you_mean
+from minbert.base.errors import UserError
 from minbert.base.progress import some
-from minbert.plan.describe import about, title
+from minbert.plan.describe import about
 from minbert.plan.difference import Changes, changes, facts, shown
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
@@ -51,30 +51,7 @@ class PreviousRuns:
         found = self.changes(node)
         return NEVER if found is None else some(shown(found))
 
-    def explained(self, node: Node) -> Iterator[str]:
-        """Yield all that makes a node another one, and below that why its inputs are."""
-        found = self.changes(node)
-        yield from [NEVER] if found is None else shown(found)
-        for name, need in node.needs.items():
-            if f"input {name}" in (found or {}):
-                yield f"{title(self.plan, need.node)}, {need.node.kind} {need.node.key}:"
-                yield from (f"  {line}" for line in self.explained(need.node))
-
 
 def _role(described: Mapping[str, Any]) -> str:
     """Return what a node is to people, whatever it is made from, with its kind."""
     return canonical([described["kind"], described.get("owner") or described.get("title")])
-
-
-def warnings(plan: Plan) -> Iterator[str]:
-    """Yield a line for each misspelt variant of the published rows.
-
-    A grid need not have all of a paper's.
-    """
-    for grid in plan.grids if not plan.config.only else ():
-        for name in dict.fromkeys(row.variant for row in plan.published if row.paper == grid.paper):
-            if name not in grid.variants and (near := did_you_mean(name, grid.variants)):
-                yield (
-                    f"{plan.config.published} has a row of '{name}', which the grid of "
-                    f"{grid.paper} lacks.{near}"
-                )
