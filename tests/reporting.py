@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,7 @@ from PIL import Image
 from unit.figure_files import qualities, write_history, write_predictions, write_texts
 
 from minbert.base.files import read_json, write_json, write_text
-from minbert.evaluate import score
 from minbert.evaluate.claims import COLUMNS
-from minbert.evaluate.index import build_index
-from minbert.evaluate.table import write_table
-from minbert.evaluate.table_rows import read_table
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.report.make import COMMAND, make
@@ -59,11 +56,8 @@ def plan_results(folder: Path) -> Plan:
     scored, table_of, index = (
         made.shown[name] for name in (f"scores/{PAPER}", f"tables/{PAPER}", "tables/index")
     )
-    score.make(job_of(made, scored))
-    scores = scored.folder(made.root) / "scores.parquet"
-    table = table_of.folder(made.root) / "table.csv"
-    write_table(read_table(table_of.spec, scores, {}), table.parent)
-    build_index(index.spec["published"], [table], index.folder(made.root))
+    for node in (scored, table_of, index):
+        import_module(node.maker).make(job_of(made, node))
     for name, node in made.shown.items():
         if node.kind == "figure" and not name.endswith("stability"):
             path = node.folder(made.root) / "figure.png"
@@ -71,11 +65,11 @@ def plan_results(folder: Path) -> Plan:
             Image.linear_gradient("L").resize((2200, 900)).save(path)
     for name, need in made.shown["report"].needs.items():
         path = need.path(made.root, None) if need.node.kind == "data" else None
-        if path and name.startswith("data/"):
+        if path and name.startswith("data."):
             found = {"overlaps": {"dev in train": 3}, "rejected": {"dev": 2}}
             write_json(path, {"rows": {}, **found, "warnings": [f"no row of {HARM}"]})
         elif path:
-            write_texts(path, name.partition("/")[2])
+            write_texts(path, name.partition(".")[2])
             _make_hostile(path)
     write_claims(made)
     write_text(made.root / "logs" / COMMAND, f"snakemake --config note='{HARM}' all\n")
@@ -92,9 +86,10 @@ def write_report(plan: Plan) -> Path:
     """Make the report of a workflow in which one variant failed, with hostile labels; its path."""
     why = f"stage 'main', seed 0: the loss is not finite {HARM}"
     job = job_of(plan, plan.shown["report"], failures={(PAPER, FAILED): why})
-    for stage in job.spec["stages"]:
-        if stage["variant"] in ("baseline", "1-bert"):
-            stage["label"] = f"{stage['label']} {' '.join(HOSTILE)}"
+    described = job_of(plan, plan.shown[f"tables/{PAPER}"]).described
+    for name in ("baseline", "1-bert"):
+        described["spec"]["labels"][name] += " ".join(HOSTILE)
+    write_json(description_path(plan.root, "table", described["key"]), described)
     make(job)
     return job.out / "report.html"
 

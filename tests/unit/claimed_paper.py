@@ -13,6 +13,7 @@ from run_files import history
 
 from minbert.evaluate.claims import build_claims
 from minbert.evaluate.score import score_runs
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 from minbert.train.evaluation import PREDICTIONS
 from minbert.train.history import SCHEMA
@@ -37,13 +38,14 @@ class Paper:
     def run(self, variant: str, seed: int = 0, key: str = "", **skill: float) -> None:
         """Add a run: `skill` is the share that is right of sst and para, and about sts's r."""
         key = key or variant
-        path = self.folder / f"{key}.{seed}.parquet"
+        path = self.folder / f"{key}.{seed}" / "predictions.parquet"
         if not path.exists():
+            path.parent.mkdir(parents=True)
             rows = [row for task, share in skill.items() for row in self._rows(task, share)]
             pq.write_table(pa.Table.from_pylist(rows, schema=PREDICTIONS), path)
-            history(path.with_suffix(".history"))
+            history(path.with_name("history.parquet"))
         self.files[f"{key}.{seed}"] = path
-        entry = {"key": key, "predictions": path, "history": path.with_suffix(".history")}
+        entry = {"key": key, "predictions": path, "history": path.with_name("history.parquet")}
         about = {"paper": "p", "variant": variant, "seed": seed, "key": key, "tested": False}
         self.runs.append(about | {"tasks": dict.fromkeys(skill, entry)})
 
@@ -56,7 +58,7 @@ class Paper:
             about = {"split": split.replace("loss", "train"), "task": task, "metric": metric}
             for epoch, value in enumerate(values, 1):
                 rows.append(about | {"step": epoch, "epoch": epoch, "value": value, "time": 0.0})
-        path = self.folder / f"{variant}.{seed}.history"
+        path = self.folder / f"{variant}.{seed}" / "history.parquet"
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
 
     def _rows(self, task: str, share: float) -> list[dict[str, Any]]:
@@ -89,14 +91,8 @@ class Paper:
         default |= {"task": "sst", "direction": "higher", "margin": 0.01, "published": None}
         spec = {"claims": [default | claim for claim in claims], "titles": {"p": "Title" + extra}}
         spec |= {"seeds": 1, "backbone": "tiny", "data": data, "selection_split": selection_split}
-        of_curves = [claim for claim in claims if "measure" in claim]
-        read = {name for claim in of_curves for name in (claim["variant"], *claim["others"])}
-        files = {
-            f"{run['key']}.{run['seed']}": next(iter(run["tasks"].values()))["history"]
-            for run in self.runs
-            if run["variant"] in read
-        }
-        build_claims(spec, {"p": scores}, self.files, self.folder, files)
+        spec |= {"overall_tasks": {"p": OVERALL_TASKS}}
+        build_claims(spec, {"p": scores}, self.files, self.folder)
         with (self.folder / "claims.csv").open(encoding="utf-8", newline="") as handle:
             return list(csv.DictReader(handle))
 

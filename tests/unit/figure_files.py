@@ -249,7 +249,6 @@ def make_inputs(
         histories={name: {"main": of} for name, of in histories.items()},
         predictions={name: dict.fromkeys(tasks, of) for name, of in predictions.items()},
         scores={paper: write_scores(folder / "scores.parquet", paper, there, seeds, tasks)},
-        rows={task: write_held(folder / task, task) for task in tasks},
         facts={
             "rules": {paper: "normalised"},
             "stages": {name: [{"name": "main"}] for name in names},

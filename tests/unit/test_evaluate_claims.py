@@ -266,7 +266,7 @@ def test_runs_of_other_examples_cannot_be_compared(paper: Paper) -> None:
     paper.run("one", sst=0.5)
     paper.labels["sst"] = paper.labels["sst"][::-1].copy()
     paper.run("two", sst=0.5)
-    with pytest.raises(UserError, match=r"two.0.parquet: its dev examples of 'sst' are not"):
+    with pytest.raises(UserError, match=r"two.0/.*parquet: its dev examples of 'sst' are not"):
         paper.judge(against("one", "two"))
 
 

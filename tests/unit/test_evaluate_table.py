@@ -149,7 +149,8 @@ def test_gains_and_the_last_epochs_scores_stand_beside_the_best(tmp_path: Path) 
         ("b", 0, "dev", "sts", "pearson", 0.50, None),
         ("c", 0, "dev", "sts", "pearson", 0.50, None),
     )
-    spec = table(row("A", "a"), row("B", "b"), row("C", "c"), single="one by one")
+    about = {"single": "a", "labels": {"a": "one by one"}}
+    spec = table(row("A", "a"), row("B", "b"), row("C", "c"), **about)
     lines, text, tex = build(made, spec)
     assert [lines[0][name] for name in ("sst_last", "sts_last")] == ["0.44", ""]
     assert shown(text)["Overall last epoch†"] == "0.630"

@@ -74,8 +74,8 @@ def facts(names: list[str]) -> dict[str, Any]:
     return {
         "rules": {"hybrid-bert": "normalised"},
         "architecture": BERT_BASE.model_dump(),
-        "parameters": {name: {"here": 10**8 + 10**7 * (n % 4)} for n, name in enumerate(names)},
-        "published": [{"variant": name, "split": "dev", "figures": figures} for name in names],
+        "parameters": {name: 10**8 + 10**7 * (n % 4) for n, name in enumerate(names)},
+        "published": [{"variant": name, "split": "dev", "published": figures} for name in names],
         "stages": {
             name: [stage(tasks, shared_layers=depth, fused=["a/lmrd", "b/own"][: 2 * (n < 3)])]
             for n, (name, depth) in enumerate(zip(names, depths * 8, strict=False))
@@ -94,7 +94,8 @@ def over_all(folder: Path, seeds: int) -> Inputs:
         {
             **{"paper": paper, "variant": f"v{n}", "split": "dev" if n else "test"},
             "other_task": "",
-            "figures": {"sst": 0.5, "para": 0.8, "sts": 0.02 * n, "other": None, "overall": 0.7},
+            "table": "1",
+            "published": {"sst": 0.5, "para": 0.8, "sts": 0.02 * n, "other": None, "overall": 0.7},
         }
         for paper in PAPERS
         for n in range(5)

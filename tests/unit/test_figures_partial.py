@@ -18,15 +18,22 @@ from minbert.publish.publish import publish_partial
 from minbert.store.job import Job
 from minbert.store.plans import description_path, write_plan
 
-LABELS = [["a", "A"], ["b", "B"]]
+ABOUT = {
+    **{"paper": "p", "rule": "normalised", "overall_tasks": ["sst", "para", "sts"], "seeds": [0]},
+    **{"data": "y", "backbone": "x", "selection_split": "dev", "architecture": None, "rows": []},
+    "labels": {"a": "A", "b": "B"},
+    "variants": [{"name": name, "tasks": {}} for name in "ab"],
+    "stages": {name: [{"name": "s", "key": name}] for name in "ab"},
+}
 
 
-def describe(root: Path, key: str, kind: str, needs: dict[str, Any], **options: Any) -> None:
+def describe(root: Path, key: str, kind: str, **options: Any) -> None:
     """Write the description of a figure."""
-    spec = {"kind": kind, "paper": "p", "name": key, "backbone": "x", "data": "y", "seeds": 1}
-    draw = {"title": "T", "caption": "", "variants": LABELS, "options": options}
-    stages = {name: [{"name": "s"}] for name, _ in LABELS}
-    spec |= {"facts": {"rules": {"p": "normalised"}, "stages": stages}, "draw": draw}
+    draw = {"title": "T", "caption": "", "variants": ["a", "b"], "options": options}
+    spec = {"kind": kind, "paper": "p", "name": key, "papers": [ABOUT], "draw": draw}
+    record = {"kind": "train", "file": "run.json", "seed": 0}
+    needs = {f"run.{name}.0": {**record, "key": name} for name in "ab"}
+    needs["scores.p"] = {"kind": "scores", "key": "none", "file": "scores.parquet", "seed": None}
     path = description_path(root, "figure", key)
     described = {"kind": "figure", "key": key, "spec": spec, "code": {}, "needs": needs}
     write_json(path, described | {"maker": "minbert.figures.make"})
@@ -35,13 +42,10 @@ def describe(root: Path, key: str, kind: str, needs: dict[str, Any], **options: 
 @pytest.fixture
 def listed(tmp_path: Path) -> dict[str, Any]:
     """Plan a ranking, a loss curve, one that cannot be drawn, and one that is there."""
-    scores = {"kind": "scores", "key": "none", "file": "scores.parquet", "seed": None}
-    history = {"kind": "train", "file": "history.parquet", "seed": 0}
-    histories = {f"histories/{v}/s/0": {**history, "key": v} for v, _ in LABELS}
-    describe(tmp_path, "ranked", "ranking", {"scores/p": scores})
-    describe(tmp_path, "curved", "curves", histories)
-    describe(tmp_path, "broken", "ranking", {"scores/p": scores}, split="neither")
-    describe(tmp_path, "there", "ranking", {"scores/p": scores})
+    describe(tmp_path, "ranked", "ranking")
+    describe(tmp_path, "curved", "curves")
+    describe(tmp_path, "broken", "ranking", split="neither")
+    describe(tmp_path, "there", "ranking")
     for kind, maker in (("scores", "minbert.evaluate.score"), ("index", "minbert.evaluate.index")):
         about = {"kind": kind, "key": "none", "spec": {}, "code": {}, "needs": {}, "maker": maker}
         write_json(description_path(tmp_path, kind, "none"), about)
@@ -59,7 +63,7 @@ def test_figures_are_drawn_from_what_there_is(
 ) -> None:
     out = tmp_path / "made"
     inputs: Inputs = make_inputs(
-        out, dict(LABELS), tasks=("sst",), failed=["b"], paper="p", epochs=2
+        out, ABOUT["labels"], tasks=("sst",), failed=["b"], paper="p", epochs=2
     )
     for source, key in (
         (inputs.histories["a"]["main"][0].parent, "train/a/seed0"),

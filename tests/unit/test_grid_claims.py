@@ -65,36 +65,6 @@ def test_another_overall_rule_than_the_papers_has_no_published_difference(base: 
     assert found == [("It is.", 0.1), ("It is.", None), ("It is more.", 0.3)]
 
 
-def test_claims_need_what_they_compare_and_no_more(base: Path) -> None:
-    """Predictions of all, of the best of others those of these, and histories for curves."""
-    made = plan(base, "hybrid-bert", "minbert-downstream")
-    needs = {
-        name
-        for name, need in made.shown["tables/claims"].needs.items()
-        if need.node.kind == "train"
-    }
-    wanted = set()
-    for line in lines(made):
-        for name in (line["variant"], *line["others"]):
-            variant = made.variants[line["paper"], name]
-            for each in (name, *variant.best_of):
-                stages = made.variants[line["paper"], each].stages
-                wanted |= {f"predictions.{made.train(stage.ref).key}" for stage in stages}
-            if "measure" in line:
-                wanted.add(f"history.{made.train(variant.stages[-1].ref).key}")
-    assert {name.rpartition(".")[0] for name in needs} <= wanted
-    assert {name.rpartition(".")[2] for name in needs} == {"0", "1"}
-    histories = {name for name in wanted if name.startswith("history.")}
-    assert histories and histories <= {name.rpartition(".")[0] for name in needs}
-    for paper, name, named in (
-        ("hybrid-bert", "3-bert", True),
-        ("minbert-downstream", "r9-dropout-0.4", True),
-        ("hybrid-bert", "hybrid-bert-40", False),
-    ):
-        (stage,) = made.variants[paper, name].stages
-        assert (f"predictions.{made.train(stage.ref).key}.0" in needs) == named
-
-
 def test_a_claim_is_in_no_other_key_and_without_claims_there_is_no_table(base: Path) -> None:
     path = base / "workflow" / "grids" / "hybrid-bert.yaml"
     before, text = plan(base, "hybrid-bert"), path.read_text(encoding="utf-8")

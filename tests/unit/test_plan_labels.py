@@ -19,7 +19,7 @@ from minbert.data.labels import SCHEMA
 from minbert.data.parquet import write_file
 from minbert.evaluate.reading import SCHEMA as SCORES
 from minbert.evaluate.score import make
-from minbert.plan.describe import title
+from minbert.plan.describe import title, write
 from minbert.plan.plan import Plan
 from minbert.report.floors import Verdicts
 from minbert.report.material import Material
@@ -73,9 +73,8 @@ def test_labels_change_scores_and_what_shows_them_alone(planned: Any, tmp_path: 
     new = {kind for kind, _ in set(after.nodes) - set(before.nodes)}
     assert new == {"labels", "scores", "table", "index", "figure", "report"}
     assert all("labels" not in below(node) for node, _ in after.runs())
-    runs = after.shown["scores/p"].spec["runs"]
-    assert [run["tested"] for run in runs] == [True] * 6
-    assert not any(run["tested"] for run in before.shown["scores/p"].spec["runs"])
+    for made, tested in ((before, False), (after, True)):
+        assert {of["tested"] for of in made.shown["scores/p"].spec["variants"]} == {tested}
     (node,) = [node for node in after.nodes.values() if node.kind == "labels"]
     assert title(after, node) == "sst" and list(node.spec["files"]) == ["labels"]
     write_text(tmp_path / "public" / "sst.csv", "id,label\nx,4\n")
@@ -132,9 +131,10 @@ def test_rows_that_were_joined_are_scored_and_choose_nothing(planned: Any, tmp_p
 
 def test_the_report_says_how_many_rows_have_labels(planned: Any, tmp_path: Path) -> None:
     plan = planned(labels=str(tmp_path / "public"))
-    need = plan.shown["report"].needs["labels/sst"]
+    write(plan)
+    need = plan.shown["report"].needs["labels.sst"]
     write_json(need.path(plan.root, None), {"task": "sst", "rows": 9, "labelled": 8})
-    need = plan.shown["report"].needs["scores/p"]
+    need = plan.shown["report"].needs["scores.p"]
     write_file(need.path(plan.root, None), SCORES.empty_table())
     material = Material(Job(plan.root, plan.shown["report"].describe(), None, 1))
     none = Verdicts(0, 0, 0, [], [])

@@ -70,7 +70,7 @@ def test_weights_that_were_let_go_are_trained_again_where_they_are_needed(
         ("table", ["scores/scores.parquet"]),
         # Who waits for a job waits for what is before it.
         ("second", ["train/model.safetensors"]),
-        ("scores", ["train/predictions.parquet"] * 4),  # not of `first`
+        ("scores", ["train/run.json"] * 4),  # not of `first`
         ("report", ["index/index.csv", "rows/rows.parquet"]),
     ],
 )

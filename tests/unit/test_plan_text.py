@@ -50,7 +50,7 @@ def test_every_job_is_listed_with_what_differs_from_the_nearest_finished_one(
     assert line(told, "longer ").endswith("epochs: 20 -> 25, max_length: 512 -> 96")
     assert " est." in line(told, "longer ")
     assert line(told, "scores ").split()[1] == "hybrid-bert"
-    assert line(told, "table ").endswith("input scores changed")
+    assert line(told, "table ").endswith("input scores.hybrid-bert changed")
     assert "out of date" in line(told, "publish ")
     assert "4 training jobs, 1 to run" in told
     assert "estimated (est.) by operations at" in told

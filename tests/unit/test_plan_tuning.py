@@ -12,8 +12,8 @@ from factories import drawn, make_plan, training
 from run_files import predictions
 
 from minbert.commands.plan import plan_text
-from minbert.evaluate.choose import Tried, choose
 from minbert.evaluate.reading import read_scores
+from minbert.evaluate.score import Tried, choose
 from minbert.evaluate.seeds import ranked
 from minbert.evaluate.text import read_csv
 from minbert.plan.parameters import parameters
@@ -82,15 +82,6 @@ def plan(tmp_path: Path) -> Plan:
     return found
 
 
-def test_tuned_variants_of_other_tasks_or_alone_are_planned(tmp_path: Path) -> None:
-    """They are chosen by the tasks that they have; a ranking reads how many examples there are."""
-    text = GRID.replace("overall_tasks: [sst]\n", "").replace("same}", "same, task: sst}")
-    alone = "".join(line for line in text.splitlines(keepends=True) if "untuned" not in line)
-    made = planned(tmp_path, alone)
-    assert made.shown["tables/demo.tuning"].spec["rows"][0]["tasks"] == ["sst"]
-    assert "rows/sst" in made.shown["figures/demo/ranking"].needs
-
-
 def test_the_choosing_half_chooses_and_the_other_is_reported(plan: Plan) -> None:
     lines = {(line["variant"], line["split"]): line for line in shown(plan)}
     a, b = lines["a", "dev"], lines["b", "dev"]
@@ -149,12 +140,12 @@ def test_an_untrained_setting_is_not_chosen_and_counts_in_the_budget(tmp_path: P
 
 
 def test_the_first_of_equals_is_chosen() -> None:
-    def tried(name: str, *scores: float) -> Tried:
-        return Tried(name, name, [], dict(enumerate(scores)), {})
+    def chosen(**scores: list[float]) -> str:
+        return choose({name: Tried(dict(enumerate(of)), {}) for name, of in scores.items()})
 
-    assert choose([tried("a", 0.5, 0.7), tried("b", 0.7, 0.5)]) == tried("a", 0.5, 0.7)
-    assert choose([tried("a", 0.5, 0.7), tried("b", 0.7, 0.6)]) == tried("b", 0.7, 0.6)
-    assert choose([tried("a"), tried("b")]) is None
+    assert chosen(a=[0.5, 0.7], b=[0.7, 0.5]) == "a"
+    assert chosen(a=[0.5, 0.7], b=[0.7, 0.6]) == "b"
+    assert chosen(a=[], b=[]) == ""
 
 
 def test_an_edit_makes_only_its_candidate_again(tmp_path: Path) -> None:
@@ -177,5 +168,4 @@ def test_what_is_said_of_a_tuned_variant(plan: Plan) -> None:
     rows = [row[1] for row in plan.publication["variants"]]
     assert rows == ["a.lr-1e-5", "a.lr-2e-5", "b.lr-1e-5", "b.lr-2e-5", "untuned"]
     (figure,) = drawn(plan, "demo").values()
-    names = [name for name, _ in figure.spec["draw"]["variants"]]
-    assert names == ["a", "b", "untuned"]
+    assert figure.spec["draw"]["variants"] == ["a", "b", "untuned"]

@@ -75,13 +75,13 @@ def test_without_probabilities_an_error_is_one_or_none(material: Material, tmp_p
 def test_tasks_whose_texts_are_not_there_are_named_and_have_no_examples(
     plan: Plan, material: Material
 ) -> None:
-    away = material.job.need("examples/sst").rename(plan.root / "examples.parquet")
+    away = material.job.need("examples.sst").rename(plan.root / "examples.parquet")
     runs, verdicts = read_runs(material), judge(material)
     try:
         warned = dict(find_warnings(material, runs, verdicts, [], []))
         assert {row.task for row in worst(material, PAPER)} == {"para", "sts"}
     finally:
-        away.rename(material.job.need("examples/sst"))
+        away.rename(material.job.need("examples.sst"))
     (gone,) = [cases for text, cases in warned.items() if "from a bundle" in text]
     assert gone == ["SST"]
     whole = dict(find_warnings(material, runs, verdicts, [], []))
@@ -103,7 +103,7 @@ def test_texts_are_whole_lines_without_what_hides_them(material: Material) -> No
     texts = [row.texts for row in worst(material, PAPER) if row.task == "para"]
     assert all(len(pair) == 2 and pair[1].startswith("another ") for pair in texts)
     assert any(HARM in first and "[31m" in first and "\x1b" not in first for first, _ in texts)
-    path = material.job.need("examples/sst")
+    path = material.job.need("examples.sst")
     kept = path.read_bytes()
     try:
         table = pq.read_table(path)

@@ -38,9 +38,8 @@ def test_the_report_has_what_leaked_examples_add(
             ]
             pq.write_table(pa.Table.from_pylist(lines), tmp_path / f"{variant}{seed}")
     material: Any = SimpleNamespace(
-        job=SimpleNamespace(need=lambda _: tmp_path / "rows"),
+        job=SimpleNamespace(needs=lambda _: {"sst": tmp_path / "rows"}),
         papers=["p"],
-        names=lambda _: ["sst"],
         trained=lambda _: iter([(Of(name, "dev", "sst"), name) for name in RIGHT]),
         labels={("p", name): name.upper() for name in RIGHT},
         predictions=lambda name: [tmp_path / f"{name}{seed}" for seed in (0, 1)],

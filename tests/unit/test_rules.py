@@ -74,7 +74,7 @@ def test_a_figure_that_fails_does_not_stop_the_next(
     plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = write(plan)
-    finish(plan, *(node for node in plan.nodes.values() if node.kind in ("scores", "rows")))
+    finish(plan, *(node for node in plan.nodes.values() if node.kind in ("scores", "train")))
     tried: list[str] = []
 
     def make(job: Any) -> None:

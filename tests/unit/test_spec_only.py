@@ -88,7 +88,7 @@ def test_figures_and_claims_that_need_others_go(
     assert ("tables/claims" in part.shown) == bool(part.grids[0].parameter_ratios) == claims
     if patterns == ("one",):
         shown = part.shown["figures/hybrid-bert/some"].spec["draw"]["variants"]
-        assert shown == [("one", "one")]
+        assert shown == ["one"]
 
 
 def test_the_index_of_a_part_has_its_rows_alone(tmp_path: Path) -> None:

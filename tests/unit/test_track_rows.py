@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,10 @@ from mlflow.entities import Run
 from trained_root import plan_of, run_folder
 
 from minbert.base.files import read_json, write_json, write_text
-from minbert.evaluate.score import score_runs
-from minbert.evaluate.table import write_table
-from minbert.evaluate.table_rows import read_table
 from minbert.evaluate.text import csv_text, read_csv
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
-from minbert.store.job import node_folder
+from minbert.publish.publish import PartialJob
 from minbert.store.plans import write_plan
 from minbert.track.follower import Follower
 from minbert.track.journal import attempts, newest_attempts
@@ -142,31 +140,28 @@ def test_two_folders_with_one_store_keep_their_rows_apart(root: Path, tmp_path: 
 
 
 def make_table(plan: Plan, folder: Path) -> Path:
-    """Write `table.csv` of paper `one` to `folder`; return the path of its scores."""
-    runs = []
-    for run in plan.shown["scores/one"].spec["runs"]:
-        tasks = {}
-        for task, key in dict(run.get("tasks", {})).items():
-            ran = node_folder(plan.root, "train", key, run["seed"])
-            files = {name: ran / f"{name}.parquet" for name in ("predictions", "history")}
-            tasks[task] = {"key": key, **files}
-        runs.append({**run, "tasks": tasks})
-    score_runs(runs, folder / "scores.parquet")
-    write_table(read_table(plan.shown["tables/one"].spec, folder / "scores.parquet", {}), folder)
-    return folder / "scores.parquet"
+    """Make the scores and the table of paper `one` in `folder`; return where the table is."""
+    for name in ("scores/one", "tables/one"):
+        described = plan.shown[name].describe()
+        job = PartialJob(plan.root, described, None, 1, folder=folder)
+        job.out.mkdir(parents=True)
+        import_module(described["maker"]).make(job)
+    return job.out
 
 
 def test_the_metrics_of_runs_are_the_figures_of_the_table(
     trained_plan: Plan, tmp_path: Path
 ) -> None:
     """Of variants of one stage and of several, and of a task that a stage only carries along."""
-    scores = pq.read_table(make_table(trained_plan, tmp_path)).to_pylist()
+    table = make_table(trained_plan, tmp_path)
+    (scores_path,) = tmp_path.rglob("scores.parquet")
+    scores = pq.read_table(scores_path).to_pylist()
     keys = {(row["variant"], row["task"]): row["key"] for row in scores if row["split"] == "dev"}
     runs = {key: attempt.end() for (key, _), attempt in newest_attempts(trained_plan.root).items()}
     columns = {"overall_normalised_mean": "overall"}
     columns |= {f"{task}_mean": task for task in ("sst", "para", "sts")}
     compared = set()
-    for row in read_csv(tmp_path / "table.csv"):
+    for row in read_csv(table / "table.csv"):
         for column, task in columns.items():
             ours = (runs.get(keys.get((row["variant"], task), "")) or {}).get("metrics", {})
             if row["split"] == "dev" and f"best/{task}" in ours:

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from minbert.evaluate.text import (
     read_csv,
 )
 from minbert.evaluate.verdicts import FAILS, HOLDS, NOISE, NOT_RUN, OPEN
-from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
@@ -65,34 +64,31 @@ Line = Mapping[str, Any]
 
 def make(job: Job) -> None:
     """Judge what the papers claim."""
-    files = (job.needs("scores"), job.needs("predictions"), job.out, job.needs("history"))
-    build_claims(job.spec, *files)
+    build_claims(job.spec, job.needs("scores"), job.needs("run"), job.out)
 
 
 def build_claims(
     spec: Line,
     scores: Mapping[str, Path],
-    predictions: Mapping[str, Path],
+    runs: Mapping[str, Path],
     out_dir: Path,
-    histories: Mapping[str, Path],
 ) -> None:
     """Write `claims.csv`, `claims.md` and `claims.tex` in `out_dir`: a line per claim and task.
 
-    `spec` is that of the node; `scores` are the papers' score tables by paper, `predictions` the
-    runs' files by KEY.SEED, `histories` those of the runs whose curves are compared. A claim holds
-    or fails if its p-value, adjusted by Holm for all claims of its paper in the grids, is at most
-    .05; otherwise it is within noise. A claim about variants without scores is `not run`. One about
-    a variant that has not learnt the task, about the same training under two names, or about curves
-    that are too short or of one seed, cannot be judged. In the csv, with 8 significant digits,
-    `low` and `high` are adjusted like p, `low_95` and `high_95` are of this difference alone.
+    `spec` is that of the node; `scores` are the papers' score tables by paper, `runs` has a file of
+    each run by KEY.SEED, beside which its others are. A claim holds or fails if its p-value,
+    adjusted by Holm for all claims of its paper in the grids, is at most .05; otherwise it is
+    within noise. A claim about variants without scores is `not run`. One about a variant that has
+    not learnt the task, about the same training under two names, or about curves that are too short
+    or of one seed, cannot be judged. In the csv, with 8 significant digits, `low` and `high` are
+    adjusted like p, `low_95` and `high_95` are of this difference alone.
     """
     lines: list[dict[str, Any]] = []
     for paper in spec["titles"]:
         claims = [claim for claim in spec["claims"] if claim["paper"] == paper]
-        compared = {name for claim in claims for name in (claim["variant"], *claim["others"])}
-        of_overall = spec.get("overall_tasks", {}).get(paper, OVERALL_TASKS)
-        files = scores[paper], predictions, compared, of_overall, histories
-        systems = Systems(paper, *files)
+        compared, curved = _compared(claims), _compared(c for c in claims if MEASURE in c)
+        of_overall = spec["overall_tasks"][paper]
+        systems = Systems(paper, scores[paper], runs, compared, of_overall, curved)
         of_paper = [_about(claim) | _judged(claim, systems) for claim in claims]
         judged = [line for line in of_paper if "p" in line]
         adjusted = holm([line["p"] for line in judged], len(of_paper))
@@ -103,6 +99,11 @@ def build_claims(
     write_text(out_dir / "claims.csv", csv_text(columns, lines))
     write_text(out_dir / "claims.md", _to_markdown(spec, lines))
     write_text(out_dir / "claims.tex", _to_latex(spec, lines))
+
+
+def _compared(claims: Iterable[Line]) -> set[str]:
+    """Return the variants that claims compare."""
+    return {name for claim in claims for name in (claim["variant"], *claim["others"])}
 
 
 def read_claims(path: Path) -> list[dict[str, Any]]:

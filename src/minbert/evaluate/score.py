@@ -6,7 +6,7 @@ from itertools import chain
 from operator import methodcaller
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,7 @@ from minbert.evaluate.bootstrap import overall_error, standard_error
 from minbert.evaluate.floors import against_floor
 from minbert.evaluate.metrics import delta_m, task_metrics
 from minbert.evaluate.reading import DELTA_M, SCHEMA, Score
-from minbert.evaluate.scoring import overall
-from minbert.evaluate.tuning import read_tuning
+from minbert.evaluate.scoring import overall, selection_score
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS, known_task
 from minbert.store.job import Job
@@ -55,28 +54,73 @@ def of_tasks(run: Scored, split: str, column: str = "value") -> dict[str, float]
 
 def make(job: Job) -> None:
     """Score every run of a paper."""
-    runs = []
-    tuned = read_tuning(job.need("tuning")) if "tuning" in job.described["needs"] else {}
-    for run in job.spec["runs"]:
-        chosen = run
-        if "tried" in run:
-            if not (candidate := tuned[run["variant"]].candidate):
-                continue
-            chosen = run | run["tried"][candidate]
-        runs.append(chosen | {"tasks": files_of(job, chosen.get("tasks", {}), run["seed"])})
+    spec, read = job.spec, reader()
+    variants = {of["name"]: of for of in spec["variants"]}
+    runs: list[dict[str, Any]] = []
+    for name, of in variants.items():
+        chosen = choose(try_all(job, of, read)) if of["tried"] else name
+        if of["tuned_for"] or not chosen:
+            continue
+        run = {"paper": spec["paper"], "variant": name, "tested": of["tested"]}
+        run |= {"key": variants[chosen]["key"]}
+        if of["best_of"]:
+            run |= {"best_of": of["best_of"], "by": of["by"], "rule": spec["rule"]}
+        keys = variants[chosen]["tasks"]
+        runs += [run | {"seed": n, "tasks": files_of(job, keys, n)} for n in spec["seeds"]]
     paths = job.needs("labels").items()
     labels = {task: read_labels(path) for task, path in paths if path.is_file()}
-    of = (job.spec["single"], labels, job.spec["overall_tasks"])
-    score_runs(runs, job.out / "scores.parquet", *of)
+    score_runs(runs, job.out / "scores.parquet", spec["single"], labels, spec["overall_tasks"])
 
 
 def files_of(job: Job, keys: Mapping[str, str], seed: int) -> dict[str, dict[str, Any]]:
     """Return the `tasks` of a run (`score_runs`) from {task: key of its training}."""
+    folders = {task: job.need(f"run.{key}.{seed}").parent for task, key in keys.items()}
     return {
-        task: {"key": key}
-        | {file: job.need(f"{file}.{key}.{seed}") for file in ("predictions", "history")}
-        for task, key in keys.items()
+        task: {"key": keys[task]}
+        | {file: at / f"{file}.parquet" for file in ("predictions", "history")}
+        for task, at in folders.items()
     }
+
+
+class Tried(NamedTuple):
+    """What a candidate scored on the choosing half: {seed: score}, and {task: mean}."""
+
+    scores: Mapping[int, float]
+    tasks: Mapping[str, float]
+
+
+def try_all(job: Job, variant: Mapping[str, Any], read: Read) -> dict[str, Tried]:
+    """Return what the candidates of a tuned variant scored; seeds that lack a file are left out.
+
+    The score that chooses is over the variant's tasks of the overall score, or if it has none of
+    these, over all that it has.
+    """
+    spec = job.spec
+    keys = {of["name"]: of["tasks"] for of in spec["variants"] if of["name"] in variant["tried"]}
+    found = {}
+    for name in variant["tried"]:
+        tasks = [task for task in TASKS if task in keys[name]]
+        tasks = [task for task in tasks if task in spec["overall_tasks"]] or tasks
+        runs = {seed: run_scores(files_of(job, keys[name], seed), read) for seed in spec["seeds"]}
+        half = {seed: of_tasks(run, "selection") for seed, run in runs.items() if run}
+        scores = {
+            seed: selection_score({task: of[task] for task in tasks}, spec["rule"])
+            for seed, of in half.items()
+        }
+        means = {task: fmean(of[task] for of in half.values()) for task in tasks if half}
+        found[name] = Tried(scores, means)
+    return found
+
+
+def choose(tried: Mapping[str, Tried]) -> str:
+    """Return the candidate with the highest mean score over seeds; "" if none has a score.
+
+    Only those with the most seeds are compared: one of whose runs failed would else be judged by
+    those that went well. The first wins a tie.
+    """
+    most = max((len(of.scores) for of in tried.values()), default=0)
+    whole = {n: fmean(of.scores.values()) for n, of in tried.items() if len(of.scores) == most > 0}
+    return max(whole, key=lambda name: whole[name], default="")
 
 
 def score_runs(

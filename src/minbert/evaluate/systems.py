@@ -5,7 +5,7 @@ again for such a number, so its error comes from the seeds alone, with their var
 rows as for scores (`statistics.steadied`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -69,22 +69,22 @@ def by_epoch(histories: Mapping[str, Path], split: str, measure: str, metric: st
 class Systems:
     """Those of a paper's `variants` that have scores on dev, by its score table `scores`.
 
-    `predictions` are the files by KEY.SEED, `overall_tasks` those of the overall score. A task's
-    systems are resampled together. `histories` are the files of those runs whose curves are
-    compared; a `measure` is of these (`measured`), or "" for scores.
+    `runs` has a file beside the others of each run by KEY.SEED, `overall_tasks` are those of the
+    overall score. A task's systems are resampled together. `curved` are the variants whose curves
+    are compared; a `measure` is of these (`measured`), or "" for scores.
     """
 
     def __init__(
         self,
         paper: str,
         scores: Path,
-        predictions: Mapping[str, Path],
+        runs: Mapping[str, Path],
         variants: Iterable[str],
         overall_tasks: Sequence[str] = OVERALL_TASKS,
-        histories: Mapping[str, Path] = {},
+        curved: Collection[str] = (),
     ) -> None:
         self._overall = tuple(overall_tasks)
-        self._predictions, self._histories = predictions, histories
+        self._files, self._curved = runs, curved
         self._resampled = cache(self._resample)
         self._spreads = cache(self._share)
         self._curves = cache(self._read)
@@ -129,6 +129,9 @@ class Systems:
         """Return the number of dev examples; for an overall rule, of its tasks together."""
         return sum(self._resampled(each)[2] for each in self._tasks(task))
 
+    def _file(self, run: str, name: str) -> Path:
+        return self._files[run].with_name(f"{name}.parquet")
+
     def _tasks(self, task: str) -> tuple[str, ...]:
         return self._overall if task in RULES else (task,)
 
@@ -169,22 +172,20 @@ class Systems:
         variants = {of.variant for of in self._scores}
         of_task = [self._runs(name, task)[task].values() for name in sorted(variants)]
         runs = list(dict.fromkeys(run for of in of_task for run in of))
-        read = read_predicted([self._predictions[run] for run in runs], task)
+        read = read_predicted([self._file(run, "predictions") for run in runs], task)
         values, counts = np.unique(read.label, return_counts=True)
         always = np.full(len(read.ids), values[counts.argmax()])
         scores = sample(task, np.vstack([read.prediction, always]), read.label)
         return {r: n for n, r in enumerate([*runs, MAJORITY])}, scores, len(read.ids)
 
     def _has_curves(self, variant: str, task: str, measure: str) -> bool:
-        runs = [run for of in self._runs(variant, task).values() for run in of.values()]
-        known = self._histories.keys() >= set(runs)
-        return known and self.epochs(variant, task, measure) >= LEAST[measure]
+        return variant in self._curved and self.epochs(variant, task, measure) >= LEAST[measure]
 
     def _read(self, variant: str, task: str, measure: str) -> list[tuple[Floats, Floats]]:
         """Return the curves on train and dev of a variant's runs."""
         found, runs = [], self._runs(variant, task)
         for seed in self.seeds(variant, task):
-            histories = {each: self._histories[of[seed]] for each, of in runs.items()}
+            histories = {each: self._file(of[seed], "history") for each, of in runs.items()}
             train = by_epoch(histories, "train", task, "loss" if measure == "loss" else "")
             found.append((train, by_epoch(histories, "dev", task)))
         return found

@@ -11,7 +11,7 @@ from minbert.evaluate.marks import marks
 from minbert.evaluate.reading import DELTA_M
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_notes import FLOOR, OWN_RULE, remarks
-from minbert.evaluate.table_rows import NO_LABELS, NOT_RUN, SCORED, Row, Table, read_table
+from minbert.evaluate.table_rows import NO_LABELS, NOT_RUN, SCORED, Row, Table, table_of
 from minbert.evaluate.text import ABSENT, csv_text, latex, latex_float, markdown, markdown_table
 from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS
@@ -20,9 +20,7 @@ from minbert.store.job import Job
 
 def make(job: Job) -> None:
     """Make a paper's table from its scores."""
-    failures = job.failed(job.spec["paper"])
-    tuning = job.need("tuning") if "tuning" in job.described["needs"] else None
-    write_table(read_table(job.spec, job.need("scores"), failures, tuning), job.out)
+    write_table(table_of(job, job.spec), job.out)
 
 
 def write_table(table: Table, folder: Path) -> None:

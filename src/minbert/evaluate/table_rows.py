@@ -10,6 +10,7 @@ from minbert.evaluate.statistics import Interval
 from minbert.evaluate.tuning import Tuned, read_tuning
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS
+from minbert.store.job import Job
 
 SCORED, NOT_RUN, NO_LABELS, FAILED = "scored", "not run", "no labels", "failed"
 
@@ -88,13 +89,20 @@ class Table(NamedTuple):
         return any(row.given for row in self.rows)
 
 
+def table_of(job: Job, about: Mapping[str, Any]) -> Table:
+    """Return the table of a paper of which a job needs the scores, and `tuning.csv` if any."""
+    paper = about["paper"]
+    of = (job.need(f"scores.{paper}"), job.failed(paper), job.needs("tuning").get(paper))
+    return read_table(about, *of)
+
+
 def read_table(
     spec: Mapping[str, Any],
     scores: Path,
     failures: Mapping[str, str],
     tuning: Path | None = None,
 ) -> Table:
-    """Return the table of a node's `spec`, with what the score table at `scores` has of its rows.
+    """Return the table of a paper of which the plan says `spec`, with its score table at `scores`.
 
     `tuning` is where the choices of tuned rows are, if the paper has any.
 
@@ -115,7 +123,8 @@ def read_table(
             row = row._replace(status=FAILED, remark=why[0])
         rows.append(row)
     known = {name: value for name, value in spec.items() if name in Table._fields}
-    return Table(**{**known, "rows": rows})
+    single = spec.get("labels", {}).get(spec.get("single"), "")
+    return Table(**{**known, "rows": rows, "single": single})
 
 
 def _scored(spec: Mapping[str, Any], row: Row, found: Scores, means: Mapping[Of, Interval]) -> Row:

@@ -41,7 +41,7 @@ def published(rows: Iterable[Mapping[str, Any]], rule: str = "") -> dict[Of, flo
     return {
         Of(row["variant"], "dev", rule if task == "overall" else task): value
         for row in rows
-        for task, value in row["figures"].items()
+        for task, value in row["published"].items()
         if row["split"] == "dev" and value is not None
     }
 

@@ -25,7 +25,7 @@ class Inputs:
 
     `variants` has the labels of what is shown by name, in order; none of figures over all papers.
     Files of runs are by variant, then by stage (`histories`) or task (`predictions`), then by seed;
-    `scores` by paper, `rows` by task. Any of these files may be missing, as its run may have failed
+    `scores` by paper. Any of these files may be missing, as its run may have failed
     or not have started. `failed` has the variants whose run ended in an error.
     """
 
@@ -33,7 +33,6 @@ class Inputs:
     histories: Mapping[str, Mapping[str, OfSeeds]] = field(default_factory=dict)
     predictions: Mapping[str, Mapping[str, OfSeeds]] = field(default_factory=dict)
     scores: Mapping[str, Path] = field(default_factory=dict)
-    rows: Mapping[str, Path] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     failed: frozenset[str] = frozenset()
 

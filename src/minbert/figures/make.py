@@ -9,10 +9,9 @@ from minbert.figures import style
 from minbert.figures.inputs import Inputs
 from minbert.spec.figures import FIGURE_KINDS
 from minbert.spec.parts import load_part
+from minbert.spec.task import OWN_FILES
 from minbert.spec.yaml import validated
 from minbert.store.job import Job
-
-SEEDED = ("histories", "predictions")
 
 
 def make(job: Job) -> None:
@@ -23,25 +22,45 @@ def make(job: Job) -> None:
 def draw(job: Job, stem: Path, *, bare: bool = False, **more: Any) -> None:
     """Draw a figure's job as `STEM.FORMAT`; `more` is for `draw_kind`."""
     spec, drawn = job.spec, job.spec["draw"]
-    made_from = f"backbone {spec['backbone']}  data {spec['data']}"
-    seeds = f"{spec['seeds']} seed{'s' * (spec['seeds'] != 1)}"
-    of_paper = f"{spec['paper']}: " if "variants" in drawn else ""
-    about = {"title": of_paper + drawn["title"], "caption": drawn["caption"]}
-    about["stamp"] = f"commit {commit()}  {made_from}  {seeds}"
+    first, *_ = papers = spec["papers"]
+    data = next((of["data"] for of in papers if of["data"] != OWN_FILES), OWN_FILES)
+    seeds = f"{len(first['seeds'])} seed{'s' * (len(first['seeds']) != 1)}"
+    stamp = f"commit {commit()}  backbone {first['backbone']}  data {data}  {seeds}"
+    title = f"{spec['paper']}: " * bool(drawn["variants"]) + drawn["title"]
+    about = {"title": title, "caption": drawn["caption"], "stamp": stamp}
     draw_kind(spec["kind"], drawn["options"], inputs_of(job), stem, bare=bare, **about, **more)
 
 
 def inputs_of(job: Job) -> Inputs:
-    """Return the inputs of a figure's job, nested by the names of its needs (`KIND/WORD/...`)."""
-    found: dict[str, Any] = {"variants": dict(job.spec["draw"].get("variants", ()))}
-    for name in job.described["needs"]:
-        *above, last = name.split("/")
-        at: dict[str | int, Any] = found.setdefault(above[0], {})
-        for word in above[1:]:
-            at = at.setdefault(word, {})
-        at[int(last) if above[0] in SEEDED else last] = job.need(name)
-    failed = frozenset(job.failed(job.spec["paper"]))
-    return Inputs(**found, facts=job.spec["facts"], failed=failed)
+    """Return the inputs of a figure's job, from what is said of its papers (`plan.outputs`)."""
+    papers, shown = job.spec["papers"], job.spec["draw"]["variants"]
+    about = papers[0]
+    tasks = {of["name"]: of["tasks"] for of in about["variants"]}
+    stages = about["stages"]
+
+    def files(key: str, name: str) -> dict[int, Path]:
+        return {n: job.need(f"run.{key}.{n}").with_name(name) for n in about["seeds"]}
+
+    return Inputs(
+        variants={name: about["labels"][name] for name in shown},
+        histories={
+            name: {of["name"]: files(of["key"], "history.parquet") for of in stages[name]}
+            for name in shown
+        },
+        predictions={
+            name: {task: files(key, "predictions.parquet") for task, key in tasks[name].items()}
+            for name in shown
+        },
+        scores=job.needs("scores"),
+        facts={
+            "rules": {of["paper"]: of["rule"] for of in papers},
+            "overall_tasks": {of["paper"]: of["overall_tasks"] for of in papers},
+            "published": [row | {"paper": of["paper"]} for of in papers for row in of["rows"]],
+            "parameters": {row["variant"]: row["parameters"] for row in about["rows"]},
+            **{name: about[name] for name in ("stages", "architecture", "selection_split")},
+        },
+        failed=frozenset(job.failed(job.spec["paper"])),
+    )
 
 
 def draw_kind(

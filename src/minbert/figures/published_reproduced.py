@@ -47,15 +47,15 @@ def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn:
     for paper, rule in rules.items():
         scores = scored.read_scores(inputs.scores[paper], paper)
         means = over_seeds(scores, inputs.overall_tasks(paper))
-        if not options.of_published:
+        if options.against == "dev":
             points += _on_dev_and_test(paper, rule, means)
             continue
-        for row in (row for row in inputs.facts["published"] if row["paper"] == paper):
+        for row in (r for r in inputs.facts["published"] if r["paper"] == paper and r["table"]):
             made = list(_published(row, rule, means))
             points += made
             without += not made
     ours = [point.y for point in points]
-    if not options.of_published:
+    if options.against == "dev":
         if not points:
             return style.nothing("no test labels"), ["No variant was scored on labelled test data."]
         return scatter(points, list(rules), "dev", "test"), [
@@ -104,7 +104,7 @@ def _published(row: Mapping[str, Any], rule: str, means: Mapping[Of, Interval]) 
     other = row["other_task"] or (others[0] if len(others) == 1 else None)
     names = {**{task: task for task in OVERALL_TASKS}, "other": other, "overall": rule}
     for measure, task in names.items():
-        value, of = row["figures"][measure], known.get(task or "")
+        value, of = row["published"].get(measure), known.get(task or "")
         if value is not None and of is not None:
             shown = "overall" if measure == "overall" else of.measure
             ours = single_run(means[of])

@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from minbert.base.errors import UserError, did_you_mean
-from minbert.data.parquet import read_file
+from minbert.evaluate.predictions import read_predicted
 from minbert.evaluate.seeds import ranked
 from minbert.evaluate.statistics import Interval
 from minbert.figures import gains, style
 from minbert.figures.histories import Of, curve_of, dev_measures, last_stages
-from minbert.figures.inputs import Drawn, Inputs, Values, listed, mean_of
+from minbert.figures.inputs import Drawn, Inputs, Values, listed, mean_of, present
 from minbert.figures.scored import (
     CUT,
     FLOOR,
@@ -29,7 +29,6 @@ from minbert.figures.scored import (
 )
 from minbert.spec.figures import Ladder, Ranking, Stability
 from minbert.spec.task import TASKS
-from minbert.train.selection import dev_masks
 
 LABEL = 38  # characters of a row's label: more would leave no room for the panels
 _TITLES = 110  # characters of all panels' titles and the longest label side by side
@@ -97,7 +96,7 @@ def ranking(options: Ranking, inputs: Inputs) -> Drawn:
     names = [*best_first, *sorted(parts, key=over_tasks, reverse=True)]
     if not names:
         return style.nothing(), paper.absent
-    titles = [f"{title_of(m)}{_counted(inputs, split, m)}" for m in paper.measures]
+    titles = [f"{title_of(m)}{_counted(inputs, names, split, m)}" for m in paper.measures]
     figure, panels = rows_of_panels([labels[name] for name in names], titles)
     shown: list[Interval] = []
     for axes, measure in zip(panels, paper.measures, strict=True):
@@ -117,14 +116,13 @@ def ranking(options: Ranking, inputs: Inputs) -> Drawn:
     ]
 
 
-def _counted(inputs: Inputs, split: str, measure: str) -> str:
-    """Return the line on how many examples a task's scores are over, if that is one number."""
-    how: Any = inputs.facts.get("selection_split", "dev") if split == "dev" else "dev"
-    if measure not in inputs.rows or how == "both":
+def _counted(inputs: Inputs, names: Sequence[str], split: str, measure: str) -> str:
+    """Return the line on how many dev examples a task's scores are over, if that is one number."""
+    files = [inputs.predictions.get(name, {}).get(measure, {}) for name in names]
+    there = [path for of in files for path in present(of).values()][:1]
+    if split != "dev" or not there or inputs.facts.get("selection_split") == "both":
         return ""
-    table = read_file(inputs.rows[measure], ["id", "label"], {"split": split})
-    ids = table.filter(table["label"].is_valid())["id"].to_pylist()
-    return f"\nn = {dev_masks(ids, how)['dev'].sum()}"
+    return f"\nn = {len(read_predicted(there, measure).ids)}"
 
 
 _PLUS = " + "

@@ -21,7 +21,7 @@ def score_parameters(options: ScoreParameters, inputs: Inputs) -> Drawn:
     Variants on the front of any panel have a look of their own, the others are grey.
     """
     labels, split, paper = inputs.variants, options.split, paper_scores(inputs, options.split)
-    sizes = {n: of["here"] / 1e6 for n, of in inputs.facts["parameters"].items() if of["here"]}
+    sizes = {n: count / 1e6 for n, count in inputs.facts["parameters"].items() if count}
     uncounted = [labels[name] for name, of in paper.shown.items() if of and name not in sizes]
     notes = [f"Left out (parameters not counted): {', '.join(uncounted)}."] if uncounted else []
     by_measure: dict[str, dict[str, Interval]] = {}

@@ -1,18 +1,21 @@
-"""The nodes of what people look at: scores, tables, figures, index, claims, report."""
+"""The nodes of what people look at, and what is said of a paper to make them.
 
-from collections.abc import Iterable, Iterator, Mapping
+There is one description of a paper. Its first part (`_scored`) decides scores; with the rest
+(`_about`) it says all that the paper's table, figures and tuning are made from besides.
+"""
+
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from minbert.data.identity import sha256
 from minbert.plan.experiment import Experiment
 from minbert.plan.figures import all_figures, paper_figures
-from minbert.plan.parameters import parameters
+from minbert.plan.parameters import counts, parameters
 from minbert.spec.architecture import shared_depth
-from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.published import Claim, Published
-from minbert.spec.resolve import Grid, StageRef, Variant
-from minbert.spec.task import TASKS, shown_tasks, task_facts
+from minbert.spec.resolve import Grid, Stage, Variant
+from minbert.spec.task import task_facts
 from minbert.store.node import Need, Node
 
 PAGE = Path(__file__).parents[1] / "report"
@@ -28,163 +31,148 @@ UNSHOWN = {
 def shown_nodes(exp: Experiment) -> dict[str, Node]:
     """Return the nodes of what people look at, each after those that it is made from.
 
-    They are by the names that they are published under (`store.plans.products`).
+    They are by the names that they are published under (`store.plans.products`). What they need
+    is `scores.PAPER`, the record `run.KEY.SEED` of each run, beside which its other files are, and
+    `labels.TASK`; the report also needs `table.PAPER`, `figure.NAME` and so on.
     """
     found: dict[str, Node] = {}
-    scores: dict[str, Node] = {}
+    papers: list[Mapping[str, Any]] = []
+    every: dict[str, Need] = {}
     for grid in exp.grids:
-        chosen = {}
-        if tuning := _tuning(exp, grid):
-            found[f"tables/{grid.paper}.tuning"] = tuning
-            chosen["tuning"] = Need(tuning, "tuning.csv")
-        made = scores[grid.paper] = found[f"scores/{grid.paper}"] = _scores(exp, grid, chosen)
-        needs = {"scores": Need(made, "scores.parquet")} | chosen
-        table = Node("table", _table(exp, grid), "minbert.evaluate.table", needs=needs)
-        found[f"tables/{grid.paper}"] = table
-        found |= paper_figures(exp, grid, made)
-    found |= all_figures(exp, scores)
+        paper, scored = grid.paper, _scored(exp, grid)
+        papers.append(about := scored | _about(exp, grid))
+        needs = _runs(exp, grid)
+        labels = {f"labels.{task}": exp.sources.labels(task) for task in grid.tasks}
+        known = {name: Need(node, "labels.parquet") for name, node in labels.items() if node}
+        scores = Node("scores", scored, "minbert.evaluate.score", needs=needs | known)
+        found[f"scores/{paper}"] = scores
+        needs[f"scores.{paper}"] = Need(scores, "scores.parquet")
+        every |= needs
+        beside = {f"scores.{paper}": needs[f"scores.{paper}"]}
+        if any(variant.tried for variant in grid.variants.values()):
+            tuning = Node("tuning", about, "minbert.evaluate.choose", needs=needs)
+            found[f"tables/{paper}.tuning"] = tuning
+            beside[f"tuning.{paper}"] = Need(tuning, "tuning.csv")
+        found[f"tables/{paper}"] = Node("table", about, "minbert.evaluate.table", needs=beside)
+        found |= paper_figures(exp, grid, about, needs)
+    scores_of = {name: need for name, need in every.items() if name.startswith("scores.")}
+    found |= all_figures(exp, sorted(papers, key=lambda about: str(about["paper"])), scores_of)
     index = _index(exp, found)
     found["tables/index" if index.spec["published"] else "index"] = index
-    if claims := _claims(exp, scores):
-        found["tables/claims"] = claims
-    return found | {"report": _report(exp, found)}
+    if any(grid.claims for grid in exp.grids):
+        found["tables/claims"] = Node(
+            "claims", _claims(exp), "minbert.evaluate.claims", needs=every
+        )
+    return found | {"report": _report(exp, found, every)}
 
 
-PREDICTIONS, HISTORY = "predictions.parquet", "history.parquet"
+def paper_of(node: Node) -> str:
+    """Return the paper that a node shows; "" for all."""
+    return str(node.spec.get("paper", ""))
 
 
-def _tuning(exp: Experiment, grid: Grid) -> Node | None:
-    """Return the node of what a paper's tuned variants tried; None if it has none.
-
-    The score that chooses is over the variant's tasks of the overall score, or if it has none of
-    these, over all that it has.
-    """
-    rows: list[dict[str, Any]] = []
-    needs: dict[str, Need] = {}
-    for variant in (variant for variant in grid.variants.values() if variant.tried):
-        tried = []
-        for name, said in variant.tried.items():
-            keys = dict.fromkeys(exp.train(stage.ref).key for stage in grid.variants[name].stages)
-            run = _run(exp, grid.variants[name], needs)
-            one = {"candidate": name, "settings": said, "keys": list(keys), "tasks": run["tasks"]}
-            tried.append(one)
-        tasks = _tasks(grid, variant)
-        by = [task for task in tasks if task in grid.overall_tasks] or tasks
-        rows.append({"variant": variant.name, "label": variant.label, "tasks": by, "tried": tried})
-    if not rows:
-        return None
-    spec: dict[str, Any] = {"paper": grid.paper, "title": grid.title, "rule": grid.overall}
-    spec |= {"rows": rows, "seeds": list(exp.config.seeds), **shown_tasks(grid.tasks)}
-    return Node("tuning", spec, "minbert.evaluate.choose", needs=needs)
-
-
-def _run(exp: Experiment, variant: Variant, needs: dict[str, Need]) -> dict[str, Any]:
-    """Return the keys that a variant is scored by, and add the files of its runs to `needs`."""
-    trained = {task: exp.train(stage.ref) for task, stage in variant.scored.items()}
-    needs |= _files(exp, trained.values(), PREDICTIONS, HISTORY)
-    key = exp.train(variant.stages[-1].ref).key
-    return {"key": key, "tasks": {task: node.key for task, node in trained.items()}}
-
-
-def _files(
-    exp: Experiment, trained: Iterable[Node], *files: str, separator: str = "."
-) -> dict[str, Need]:
-    """Return files of all seeds of trainings, called `FILE.KEY.SEED`."""
+def _runs(exp: Experiment, grid: Grid) -> dict[str, Need]:
+    """Return the records of a paper's runs, by `run.KEY.SEED`."""
+    trained = [exp.train(stage.ref) for v in grid.variants.values() for stage in v.stages]
     return {
-        separator.join((file.partition(".")[0], node.key, str(seed))): Need(node, file, seed)
+        f"run.{node.key}.{seed}": Need(node, "run.json", seed)
         for node in trained
         for seed in exp.config.seeds
-        for file in files
     }
 
 
-def _scores(exp: Experiment, grid: Grid, chosen: Mapping[str, Need]) -> Node:
-    labels = {task: node for task in grid.tasks if (node := exp.sources.labels(task))}
-    needs = dict(chosen) | {f"labels.{t}": Need(n, "labels.parquet") for t, n in labels.items()}
-    runs: list[dict[str, Any]] = []
-    for variant in grid.rows.values():
-        own: dict[str, Any]
-        if variant.tried:
-            tried = {name: _run(exp, grid.variants[name], needs) for name in variant.tried}
-            own = {"tried": tried}
-        elif variant.best_of:
-            own = {"best_of": variant.best_of, "by": variant.best_by}
-            own |= {"key": "", "rule": grid.overall}
-        else:
-            own = _run(exp, variant, needs)
-        own |= {"paper": grid.paper, "variant": variant.name}
-        own["tested"] = variant.test or bool(labels)
-        runs += [own | {"seed": seed} for seed in exp.config.seeds]
-    spec = {
-        "runs": runs,
-        "tasks": {task: task_facts(task) for task in grid.tasks},
+def _scored(exp: Experiment, grid: Grid) -> dict[str, Any]:
+    """Return what decides a paper's scores: its variants, and what is scored how.
+
+    `tasks` of a variant are {task: key of the training that it is scored by}. Tuned variants have
+    `tried`, others that are the best of some have `best_of`, and both have no `tasks`.
+    """
+    labelled = any(exp.sources.labels(task) for task in grid.tasks)
+    return {
+        "paper": grid.paper,
+        "rule": grid.overall,
         "single": grid.single,
+        "facts": {task: task_facts(task) for task in grid.tasks},
         "overall_tasks": grid.overall_tasks,
+        "seeds": list(exp.config.seeds),
+        # A list, as a description sorts the keys of a mapping.
+        "variants": [
+            {
+                "name": variant.name,
+                "key": exp.train(variant.stages[-1].ref).key if variant.stages else "",
+                "tasks": {t: exp.train(stage.ref).key for t, stage in variant.scored.items()},
+                "tuned_for": variant.tuned_for,
+                "tried": [*variant.tried],
+                "best_of": [] if variant.tried else [*variant.best_of],
+                "by": variant.best_by,
+                "tested": variant.test or labelled,
+            }
+            for variant in grid.variants.values()
+        ],
     }
-    extra = {"paper": grid.paper}
-    return Node("scores", spec, "minbert.evaluate.score", needs=needs, extra=extra)
 
 
-def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
-    """Return the spec of a paper's table: its published rows in order, then what else it has.
+def _about(exp: Experiment, grid: Grid) -> dict[str, Any]:
+    """Return what else is said of a paper."""
+    shapes = exp.sources.architecture
+    variants = grid.variants.values()
+    return {
+        "title": grid.title,
+        "caption": grid.description,
+        "tasks": grid.tasks,
+        **exp.made_from(grid.tasks),
+        "labels": {variant.name: variant.label for variant in variants},
+        "settings": {name: said for v in variants for name, said in v.tried.items()},
+        "stages": {v.name: [_stage(exp, stage) for stage in v.stages] for v in variants},
+        "architecture": shapes and shapes.model_dump(),
+        "rows": [*_rows(exp, grid)],
+        "footnotes": [*_footnotes(exp, grid)],
+        "selection_split": exp.selection_split(grid),
+    }
+
+
+def _stage(exp: Experiment, stage: Stage) -> dict[str, Any]:
+    return {
+        "name": stage.ref.stage,
+        "key": exp.train(stage.ref).key,
+        "spec": exp.resolved(stage, stage.spec),
+        "start": str(stage.start) if stage.start else None,
+        "fused": [str(ref) for ref in stage.fused],
+        "parameters": counts(exp, stage),
+    }
+
+
+def _rows(exp: Experiment, grid: Grid) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a paper's table: its published rows in order, then what else it has.
 
     Each variant has a row on dev, by which variants are compared; a tuned one that is tested also
     has one on test, which chose nothing.
     """
     published = [row for row in exp.published if row.paper == grid.paper]
-    rows = [
-        _row(exp, grid, grid.variants[row.variant], row.split, row)
-        for row in published
-        if row.variant in grid.variants
+    shown: list[tuple[Variant, str, Published | None]] = [
+        (grid.variants[r.variant], r.split, r) for r in published if r.variant in grid.variants
     ]
     named = {(row.variant, row.split) for row in published}
-    for name, variant in grid.rows.items():
-        for split in ("dev", "test") if variant.tried and variant.test else ("dev",):
-            if (name, split) not in named:
-                rows.append(_row(exp, grid, variant, split))
-    return {
-        "paper": grid.paper,
-        "title": grid.title,
-        "caption": grid.description,
-        "rule": grid.overall,
-        "tasks": grid.tasks,
-        "overall_tasks": grid.overall_tasks,
-        **exp.made_from(grid.tasks),
-        "seeds": list(exp.config.seeds),
-        "rows": rows,
-        "footnotes": list(_footnotes(exp, grid)),
-        "single": grid.variants[grid.single].label if grid.single else "",
-        "selection_split": exp.selection_split(grid),
-    }
-
-
-def _row(
-    exp: Experiment, grid: Grid, variant: Variant, split: str, row: Published | None = None
-) -> dict[str, Any]:
-    return {
-        "row": row.row if row else variant.label,
-        "variant": variant.name,
-        "table": row.table if row else None,
-        "choice": {
-            exp.train(stage.ref).key: name
-            for name in (() if variant.tried else variant.best_of)
-            for stage in grid.variants[name].stages
-        },
-        "split": split,
-        "published": row.figures if row else {},
-        "note": "; ".join(filter(None, (row.note if row else "", variant.note))),
-        "other_task": (row and row.other_task) or None,
-        "tasks": _tasks(grid, variant),
-        "parameters": parameters(exp, variant),
-        "parameters_bert_base": parameters(exp, variant, base_shapes=True),
-    }
-
-
-def _tasks(grid: Grid, variant: Variant) -> list[str]:
-    """Return the tasks that a variant is scored on, or those of whom it is the best."""
-    chosen = [grid.variants[name] for name in variant.best_of] or [variant]
-    found = {task for one in chosen for task in one.scored}
-    return [task for task in grid.tasks if task in found]
+    for variant in grid.rows.values():
+        splits = ("dev", "test") if variant.tried and variant.test else ("dev",)
+        shown += [(variant, split, None) for split in splits if (variant.name, split) not in named]
+    for variant, split, row in shown:
+        others = [grid.variants[name] for name in variant.best_of]
+        tasks = {task for one in others or [variant] for task in one.scored}
+        chosen = () if variant.tried else others
+        yield {
+            "row": row.row if row else variant.label,
+            "variant": variant.name,
+            "table": row.table if row else None,
+            "choice": {exp.train(s.ref).key: one.name for one in chosen for s in one.stages},
+            "split": split,
+            "published": row.figures if row else {},
+            "note": "; ".join(filter(None, (row.note if row else "", variant.note))),
+            "other_task": (row and row.other_task) or None,
+            "tasks": [task for task in grid.tasks if task in tasks],
+            "parameters": parameters(exp, variant),
+            "parameters_bert_base": parameters(exp, variant, base_shapes=True),
+        }
 
 
 def _footnotes(exp: Experiment, grid: Grid) -> Iterator[str]:
@@ -207,10 +195,10 @@ def _footnotes(exp: Experiment, grid: Grid) -> Iterator[str]:
                 yield f"{stage.ref}: {said}"
 
 
-def _index(exp: Experiment, shown: Mapping[str, Node]) -> Node:
+def _index(exp: Experiment, found: Mapping[str, Node]) -> Node:
     """Return the node of the index of the papers' published rows, or of those of a part."""
     papers = [grid.paper for grid in exp.grids]
-    needs = {f"table.{paper}": Need(shown[f"tables/{paper}"], "table.csv") for paper in papers}
+    needs = {f"table.{paper}": Need(found[f"tables/{paper}"], "table.csv") for paper in papers}
     rows = [
         row.model_dump()
         for row in exp.published
@@ -219,42 +207,26 @@ def _index(exp: Experiment, shown: Mapping[str, Node]) -> Node:
     return Node("index", {"published": rows}, "minbert.evaluate.index", needs=needs)
 
 
-def _claims(exp: Experiment, scores: Mapping[str, Node]) -> Node | None:
-    """Return the node of all papers' claims; None if the grids make none."""
+def _claims(exp: Experiment) -> dict[str, Any]:
+    """Return all papers' claims, one line a task, with the differences that were published."""
     grids = [grid for grid in exp.grids if grid.claims]
-    if not grids:
-        return None
-    needs = {f"scores.{g.paper}": Need(scores[g.paper], "scores.parquet") for g in grids}
+    lines = []
     for grid, claim in ((of, claim) for of in grids for claim in of.claims):
-        names = (name for of in claim.variants for name in (of, *grid.variants[of].best_of))
-        stages = (stage for name in names for stage in grid.variants[name].scored.values())
-        files = (PREDICTIONS,) if claim.measure == "score" else (PREDICTIONS, HISTORY)
-        needs |= _files(exp, (exp.train(stage.ref) for stage in stages), *files)
-    spec = {
-        "claims": [line for grid in grids for line in _lines(exp, grid)],
+        for task in claim.task:
+            # Tables of scores alone have no column for the measure.
+            left = {"against", "task", *(("measure",) if claim.measure == "score" else ())}
+            line = claim.model_dump(exclude=left)
+            line |= {"paper": grid.paper, "others": claim.others, "score": claim.score}
+            line |= {"task": grid.overall if task == "overall" else task}
+            lines.append(line | {"published": _published_difference(exp, grid, claim, task)})
+    return {
+        "claims": lines,
         "titles": {grid.paper: grid.title for grid in grids},
         "seeds": len(exp.config.seeds),
         "selection_split": exp.selection_split(),
         "overall_tasks": {grid.paper: grid.overall_tasks for grid in grids},
         **exp.made_from(task for grid in exp.grids for task in grid.tasks),
     }
-    return Node("claims", spec, "minbert.evaluate.claims", needs=needs)
-
-
-def _lines(exp: Experiment, grid: Grid) -> Iterator[dict[str, Any]]:
-    """Yield each claim of a paper, one line a task, with the difference that was published."""
-    for claim in grid.claims:
-        for task in claim.task:
-            # The measure is left out for scores, so that the keys of such claims stay as they are.
-            left = {"against", "task", *(("measure",) if claim.measure == "score" else ())}
-            yield {
-                **claim.model_dump(exclude=left),
-                "paper": grid.paper,
-                "others": claim.others,
-                "score": claim.score,
-                "task": grid.overall if task == "overall" else task,
-                "published": _published_difference(exp, grid, claim, task),
-            }
 
 
 def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) -> float | None:
@@ -262,84 +234,48 @@ def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) 
 
     Of curves, none is published.
     """
-    if claim.measure != "score":
+
+    of = "overall" if task == grid.overall else task
+
+    def published(variant: str) -> float | None:
+        at = (grid.paper, variant, "dev")
+        rows = (row for row in exp.published if (row.paper, row.variant, row.split) == at)
+        return next((figure for row in rows if (figure := row.figure(of)) is not None), None)
+
+    ours, theirs = published(claim.variant), [claim.score, *map(published, claim.others)]
+    if claim.measure != "score" or ours is None:
         return None
-    ours = _published(exp, grid, claim.variant, task)
-    found = (_published(exp, grid, name, task) for name in claim.others)
-    theirs = [figure for figure in (claim.score, *found) if figure is not None]
-    if ours is None or not theirs:
-        return None
-    differences = [round(ours - figure, 6) for figure in theirs]
+    differences = [round(ours - figure, 6) for figure in theirs if figure is not None]
     if claim.direction == "same":
-        return max(differences, key=abs)
-    return min(differences) if claim.direction in ("higher", "not lower") else max(differences)
+        return max(differences, key=abs, default=None)
+    least = claim.direction in ("higher", "not lower")
+    return (min if least else max)(differences, default=None)
 
 
-def _published(exp: Experiment, grid: Grid, variant: str, task: str) -> float | None:
-    """Return the figure that the paper gives of a variant on dev; None if it gives none."""
-    name = "overall" if task in ("overall", grid.overall) else task
-    if name in TASKS and name not in OVERALL_TASKS:
-        name = "other"
-    found = (
-        row.figures.get(name)
-        for row in exp.published
-        if (row.paper, row.variant, row.split) == (grid.paper, variant, "dev")
-        and (name != "other" or row.other_task in ("", task))
-    )
-    return next((figure for figure in found if figure is not None), None)
-
-
-def _report(exp: Experiment, shown: Mapping[str, Node]) -> Node:
-    """Return the node of the report of all else that is `shown`.
-
-    Needs are named by what they are: `table/PAPER`, `tuning/PAPER`, `scores/PAPER`, `figure/NAME`,
-    `run/KEY/SEED`, `predictions/KEY/SEED`, `data/TASK`, `examples/TASK`, `rows/TASK`,
-    `labels/TASK`, `index` and `claims`.
-    What tables and figures are called is in their own specs.
-    """
-    needs = {}
-    for name, node in shown.items():
+def _report(exp: Experiment, found: Mapping[str, Node], runs: Mapping[str, Need]) -> Node:
+    """Return the node of the report of all that was `found`; what it says is in their specs."""
+    needs = dict(runs)
+    for name, node in found.items():
         if node.kind == "figure":
-            needs[f"figure/{name}"] = Need(node, "figure.png")
-        else:
+            needs[f"figure.{name}"] = Need(node, "figure.png")
+        elif node.kind != "scores":
             paper = paper_of(node)
-            needs[f"{node.kind}/{paper}" if paper else node.kind] = Need(node, node.outputs[0])
-    trained = [exp.train(ref) for ref in exp.owners.values()]
-    needs |= _files(exp, trained, "run.json", PREDICTIONS, separator="/")
+            needs[f"{node.kind}.{paper}" if paper else node.kind] = Need(node, node.outputs[0])
     tasks = dict.fromkeys(t for stage in exp.stages.values() for t in stage.spec.ordered_tasks)
     for task in tasks:
         data = exp.sources.data(task)
-        needs[f"data/{task}"] = Need(data, "report.json")
-        needs[f"examples/{task}"] = Need(data, "examples.parquet")
-        needs[f"rows/{task}"] = Need(exp.sources.rows(task), "rows.parquet")
+        needs[f"data.{task}"] = Need(data, "report.json")
+        needs[f"examples.{task}"] = Need(data, "examples.parquet")
+        needs[f"rows.{task}"] = Need(exp.sources.rows(task), "rows.parquet")
         if labels := exp.sources.labels(task):
-            needs[f"labels/{task}"] = Need(labels, "labels.json")
+            needs[f"labels.{task}"] = Need(labels, "labels.json")
     spec = {
         **exp.made_from(tasks),
+        "papers": [grid.paper for grid in exp.grids],
+        "figures": [name for name, node in found.items() if node.kind == "figure"],
         "seeds": list(exp.config.seeds),
         "config": exp.config.model_dump(mode="json", exclude_defaults=True, exclude=UNSHOWN),
-        "stages": [_stage(exp, ref) for ref in exp.stages],
         "selection_split": exp.selection_split(),
         "templates": {name: sha256(PAGE / name) for name in TEMPLATES},  # in no syntax tree
     }
     return Node("report", spec, "minbert.report.make", needs=needs)
-
-
-def paper_of(node: Node) -> str:
-    """Return the paper that a node shows; "" for all."""
-    return str({**node.extra, **node.spec}.get("paper", ""))
-
-
-def _stage(exp: Experiment, ref: StageRef) -> dict[str, Any]:
-    """Return what the report says of a stage; `row` is the variant whose scores it is for."""
-    named = exp.variants[ref.paper, ref.variant].tuned_for or ref.variant
-    row = exp.variants[ref.paper, named]
-    return {
-        "paper": ref.paper,
-        "variant": ref.variant,
-        "stage": ref.stage,
-        "row": row.name,
-        "label": row.label,
-        "tasks": list(exp.stages[ref].spec.trained_tasks),
-        "key": exp.train(ref).key,
-    }

@@ -17,8 +17,8 @@ def leaked(material: Material) -> Iterator[str]:
     half of it chose the epochs.
     """
     in_train = {}
-    for task in material.names("rows"):
-        if (rows := material.job.need(f"rows/{task}")).is_file():
+    for task, rows in material.job.needs("rows").items():
+        if rows.is_file():
             wanted = {"split": "dev", "in_train": True}
             in_train[task] = set(read_file(rows, ["id"], wanted)["id"].to_pylist())
     for paper in material.papers:

@@ -67,7 +67,7 @@ def _page(material: Material) -> dict[str, Any]:
     job = material.job
     runs = read_runs(material)
     papers = [paper_tables(material, paper) for paper in material.papers]
-    pictures = [picture(material, name) for name in material.names("figure")]
+    pictures = [picture(material, name) for name in job.spec["figures"]]
     index = read_csv(job.need("index"))
     claims = claims_of(material)
     verdicts = judge(material)

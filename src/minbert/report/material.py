@@ -9,7 +9,6 @@ from typing import Any
 from minbert.evaluate.reading import Of, Score, Scores, read_scores
 from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import Interval
-from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 from minbert.store.plans import read_description
@@ -18,23 +17,14 @@ from minbert.store.record import sound
 
 @dataclass(frozen=True)
 class Material:
-    """The material of a report. Files of data, runs and figures may be missing after failures.
-
-    Needs are named by what they are: `table/PAPER`, `run/KEY/SEED` and so on.
-    """
+    """The material of a report. Files of data, runs and figures may be missing after failures."""
 
     job: Job
 
-    def records(self, prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the rest of the name, and the record, of each need `PREFIX/` that can be read."""
-        for name in self.names(prefix):
-            if record := sound(self.job.need(f"{prefix}/{name}")):
-                yield name, record
-
-    def names(self, prefix: str) -> list[str]:
-        """Return what follows `PREFIX/` in the names of the needs, in their order."""
-        needs = self.job.described["needs"]
-        return [n.removeprefix(f"{prefix}/") for n in needs if n.startswith(f"{prefix}/")]
+    def records(self, prefix: str) -> dict[str, dict[str, Any]]:
+        """Return the record of each need `PREFIX.` that can be read, by the rest of its name."""
+        found = {name: sound(path) for name, path in self.job.needs(prefix).items()}
+        return {name: record for name, record in found.items() if record}
 
     def spec(self, name: str) -> dict[str, Any]:
         """Return the spec of the node that a need comes from."""
@@ -42,26 +32,23 @@ class Material:
         return read_description(self.job.root, need["kind"], need["key"])["spec"]
 
     @cached_property
-    def papers(self) -> list[str]:
-        """The papers, in the order of the grids."""
-        stages = [stage["paper"] for stage in self.job.spec["stages"]]
-        needs = self.job.described["needs"]
-        return [paper for paper in dict.fromkeys(stages) if f"table/{paper}" in needs]
+    def papers(self) -> dict[str, dict[str, Any]]:
+        """What is said of each paper (`plan.outputs`), in the order of the grids."""
+        return {paper: self.spec(f"table.{paper}") for paper in self.job.spec["papers"]}
 
     @cached_property
     def scores(self) -> dict[str, Scores]:
         """The scores of each paper."""
         return {
-            paper: read_scores(self.job.need(f"scores/{paper}"), paper) for paper in self.papers
+            paper: read_scores(self.job.need(f"scores.{paper}"), paper) for paper in self.papers
         }
 
     @cached_property
     def means(self) -> dict[str, dict[Of, Interval]]:
         """The means over seeds of all scores of each paper."""
-        tables = {paper: self.spec(f"table/{paper}") for paper in self.papers}
         return {
-            paper: over_seeds(self.scores[paper], spec.get("overall_tasks", OVERALL_TASKS))
-            for paper, spec in tables.items()
+            paper: over_seeds(self.scores[paper], about["overall_tasks"])
+            for paper, about in self.papers.items()
         }
 
     @cached_property
@@ -70,7 +57,12 @@ class Material:
 
         A tuned variant does, and not its candidates.
         """
-        return {(of["paper"], of["row"]): of["label"] for of in self.job.spec["stages"]}
+        return {
+            (paper, of["name"]): about["labels"][of["name"]]
+            for paper, about in self.papers.items()
+            for of in about["variants"]
+            if (of["tasks"] or of["tried"]) and not of["tuned_for"]
+        }
 
     def trained(self, paper: str) -> Iterator[tuple[Of, Mapping[int, Score]]]:
         """Yield the dev scores by seed of each task and variant that trains something."""
@@ -80,4 +72,5 @@ class Material:
 
     def predictions(self, by_seed: Mapping[int, Score]) -> list[Path]:
         """Return the files of predictions that scores come from."""
-        return [self.job.need(f"predictions/{of.key}/{seed}") for seed, of in by_seed.items()]
+        runs = (self.job.need(f"run.{of.key}.{seed}") for seed, of in by_seed.items())
+        return [path.with_name("predictions.parquet") for path in runs]

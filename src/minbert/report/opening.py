@@ -79,7 +79,7 @@ def _against_papers(index: Sequence[Line]) -> str:
 def best_variants(material: Material, index: Sequence[Line]) -> Iterator[Best]:
     """Yield the best variant of each paper, and the paper's best figure."""
     for paper in material.papers:
-        rule = str(material.spec(f"table/{paper}")["rule"])
+        rule = str(material.papers[paper]["rule"])
         best = winner(material.scores[paper], rule)
         lines = [line for line in index if (line["paper"], line["split"]) == (paper, "dev")]
         figures = [line["overall_published"] for line in lines]

@@ -24,9 +24,9 @@ class Picture(NamedTuple):
 
 def picture(material: Material, name: str) -> Picture:
     """Return the figure `name` of the report."""
-    spec = material.spec(f"figure/{name}")
+    spec = material.spec(f"figure.{name}")
     about = (name, spec["paper"], spec["draw"]["title"], spec["draw"]["caption"])
-    path = material.job.need(f"figure/{name}")
+    path = material.job.need(f"figure.{name}")
     if not path.is_file():
         return Picture(*about, "", 0, 0)
     packed, size = webp(path, 2)  # sharp on a screen; the page links the file for print

@@ -20,7 +20,7 @@ class Runs(NamedTuple):
 
 def read_runs(material: Material) -> Runs:
     """Read the record of every run that finished, except for those that are damaged."""
-    records = dict(material.records("run"))  # by KEY/SEED
+    records = material.records("run")  # by KEY.SEED
     counts: dict[str, Counter[str]] = {}
     for record in records.values():
         recorded = record.get("environment", {})
@@ -31,4 +31,4 @@ def read_runs(material: Material) -> Runs:
             counts.setdefault(name, Counter())[value] += 1
     ordered = {name: [value for value, _ in of.most_common()] for name, of in counts.items()}
     seconds = sum(record["outcome"]["seconds"] for record in records.values())
-    return Runs(len(material.names("run")), len(records), seconds, ordered)
+    return Runs(len(material.job.needs("run")), len(records), seconds, ordered)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from minbert.evaluate import claims
 from minbert.evaluate.table import Section, sections
 from minbert.evaluate.table_notes import remarks
-from minbert.evaluate.table_rows import Row, read_table
+from minbert.evaluate.table_rows import Row, table_of
 from minbert.evaluate.verdicts import FAILS, HOLDS
 from minbert.report.material import Material
 
@@ -37,10 +37,7 @@ class Claims(NamedTuple):
 
 def paper_tables(material: Material, paper: str) -> Paper:
     """Return the tables of a paper."""
-    job = material.job
-    scores = job.need(f"scores/{paper}")
-    tuning = job.need(f"tuning/{paper}") if f"tuning/{paper}" in job.described["needs"] else None
-    table = read_table(material.spec(f"table/{paper}"), scores, job.failed(paper), tuning)
+    table = table_of(material.job, material.papers[paper])
     said = [*remarks(table, table.rows), *table.footnotes]
     found = sections(table) if table.rows else []
     sources = [row for row in table.rows if row.keys]
@@ -54,12 +51,16 @@ def claims_of(material: Material) -> Claims | None:
     spec = material.spec("claims")
     lines = claims.read_claims(material.job.need("claims"))
     papers = []
-    for paper, title in sorted(spec["titles"].items(), key=lambda n: material.papers.index(n[0])):
+    for paper in (name for name in material.papers if name in spec["titles"]):
         of_paper = [line for line in lines if line["paper"] == paper]
         marks = [MARKS.get(line["verdict"], "") for line in of_paper]
         cells = [_verdict_early(claims.cells(line)) for line in of_paper]
         papers.append(
-            (title, claims.counted(of_paper, spec["data"]), list(zip(marks, cells, strict=True)))
+            (
+                spec["titles"][paper],
+                claims.counted(of_paper, spec["data"]),
+                list(zip(marks, cells, strict=True)),
+            )
         )
     heads = _verdict_early(claims.HEADS)
     counted, warning = claims.counted(lines, spec["data"]), claims.warning(spec["data"])

@@ -52,7 +52,7 @@ def find_warnings(
         text = "So dev scores are too high; the column “last epoch” has scores not chosen on dev."
         yield f"{FAVOURED[spec['selection_split']]}. {text}", ()
     overlaps, rejected, others = [], [], []
-    for task, report in material.records("data"):
+    for task, report in material.records("data").items():
         title = TASKS[task].title
         counts = report.get("overlaps", {}).items()
         overlaps += [
@@ -70,8 +70,8 @@ def find_warnings(
         yield "Rows of the data that could not be used.", rejected
     if others:
         yield "Labels that cannot all be learnt.", others
-    there = [t for t in material.names("examples") if material.job.need(f"examples/{t}").is_file()]
-    if gone := [task for task in material.names("examples") if task not in there]:
+    texts = material.job.needs("examples")
+    if gone := [task for task, path in texts.items() if not path.is_file()]:
         text = "The texts of these tasks are not here, as in results from a bundle; their worst "
         text += "examples are left out, and others are shown by id. If you have the data, delete "
         text += "store/data, store/report and report.html: the next `snakemake all` makes them "
@@ -79,7 +79,7 @@ def find_warnings(
         yield text, [TASKS[task].title for task in gone]
     if given := [
         f"{TASKS[of['task']].title}: {of['labelled']:,} of {of['rows']:,} test rows"
-        for _, of in material.records("labels")
+        for of in material.records("labels").values()
     ]:
         text = "Labels of test rows were given in files. Scores on test are over the rows that got"
         yield f"{text} a label.", given

@@ -59,7 +59,7 @@ def worst(material: Material, paper: str) -> list[Example]:
         files.setdefault(of.measure, {}).update(dict.fromkeys(material.predictions(by_seed)))
     rows = []
     for task in (task for task in TASKS if task in files):
-        if (examples := material.job.need(f"examples/{task}")).is_file():
+        if (examples := material.job.need(f"examples.{task}")).is_file():
             rows += _worst(task, read_predicted(files[task], task), examples)
     return rows
 

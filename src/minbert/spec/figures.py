@@ -6,7 +6,6 @@ and a default that changes is drawn.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, ClassVar, Literal
 
@@ -15,51 +14,21 @@ from pydantic import Field
 from minbert.spec.model import Spec
 
 
-@dataclass(frozen=True)
-class Reads:
-    """What a kind is drawn from; it is drawn again when any of that changes.
+class Options(Spec):
+    """The options of every kind.
 
-    `runs`: files of its variants' runs, for each seed: `histories` (history.parquet of each stage),
-    `predictions` (the predictions.parquet that each task is scored by).
-    `papers`: `scores` (scores.parquet), `rows` (the rows.parquet of each task).
-    `facts`: counted `parameters`, `stages` (resolved specs), the backbone's `architecture`, the
-    papers' `published` figures, and `rules` for the overall score.
-    `tasks`: those whose predictions and rows it reads (default: all that its variants have).
-    `of`: it shows one task of this kind: the one that its option `task` names, else that of
-    `tasks`, else the only one of its kind that the paper has.
-    `least` and `most`: how many variants it shows as a paper's figure.
-    `over_all`: it can also be a figure over all papers.
+    `trained`: it shows runs or stages, which the best of others does not have. `of`: it shows one
+    task of this kind: the one that its option `task` names, else `usual`, else the only one of its
+    kind that the paper has. It shows `least` to `most` variants. `over_all`: it is a figure over
+    all papers, not of one.
     """
 
-    runs: tuple[str, ...] = ()
-    papers: tuple[str, ...] = ()
-    facts: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ()
-    of: str = ""
-    least: int = 1
-    most: int | None = None
-    over_all: bool = False
-
-    @property
-    def of_stages(self) -> bool:
-        """Whether it shows what the best of others does not have: runs, or stages."""
-        return bool(self.runs) or "stages" in self.facts
-
-
-class Options(Spec):
-    """The options of every kind."""
-
-    reads: ClassVar[Reads]
-
-    @property
-    def reading(self) -> Reads:
-        """What a figure with these options is drawn from."""
-        return self.reads
-
-    @property
-    def of_published(self) -> bool:
-        """Whether it shows nothing if the papers published nothing."""
-        return False
+    trained: ClassVar[bool] = True
+    of: ClassVar[str] = ""
+    usual: ClassVar[str] = ""
+    least: ClassVar[int] = 1
+    most: ClassVar[int | None] = None
+    over_all: ClassVar[bool] = False
 
     def named(self) -> Iterable[str]:
         """Return the variants that the options name."""
@@ -75,25 +44,26 @@ class OneTask(Options):
 class OfSplit(Options):
     """The options of a kind that shows scores on one split."""
 
+    trained = False
     split: Literal["dev", "test"] = "dev"
 
 
 class Architectures(Options):
     """The layers of models, drawn from their specs."""
 
-    reads = Reads(facts=("architecture", "stages"), most=6)
+    most = 6
 
 
 class Calibration(OneTask):
     """Reliability diagrams of a binary task."""
 
-    reads = Reads(runs=("predictions",), tasks=("para",), of="binary")
+    of, usual = "binary", "para"
 
 
 class ConfusionMatrix(OneTask):
     """Confusion matrices of a classification task."""
 
-    reads = Reads(runs=("predictions",), tasks=("sst",), of="classification")
+    of, usual = "classification", "sst"
 
 
 class Table(Spec):
@@ -117,20 +87,12 @@ class Curves(Options):
     `cosines`: between the tasks' gradients. Lines are smoothed over `smooth` of the longest run.
     """
 
-    reads = Reads(runs=("histories",), facts=("stages",))
     show: Literal["loss", "scores", "runs", "tables", "cosines"] = "loss"
     task: str = "overall"
     ylabel: str = "Multitask training loss"
     smooth: Annotated[float, Field(ge=0, lt=1)] = 0.05
     pairs: tuple[tuple[str, str], ...] = ()
     tables: tuple[Table, ...] = ()
-
-    @property
-    def reading(self) -> Reads:
-        """What a view is drawn from: scores give it floors."""
-        if self.show in ("loss", "cosines"):
-            return self.reads
-        return replace(self.reads, papers=("scores",), facts=("stages", "rules"))
 
     def mistakes(self) -> Iterator[str]:
         if (self.show == "tables") != bool(self.tables):
@@ -144,8 +106,6 @@ class Curves(Options):
 class FusionAttention(Options):
     """The adapters that fusions attend to."""
 
-    reads = Reads(runs=("histories",), facts=("stages",))
-
 
 class Ladder(Options):
     """What each row gains over the row above or, if named, `over`.
@@ -153,7 +113,7 @@ class Ladder(Options):
     `names` spells out what the labels abbreviate.
     """
 
-    reads = Reads(runs=("predictions",), papers=("scores",), facts=("published", "rules"), least=2)
+    least = 2
     over: dict[str, str] = Field(default_factory=dict)
     names: dict[str, str] = Field(default_factory=dict)
 
@@ -165,37 +125,26 @@ class Ladder(Options):
 class PublishedReproduced(Options):
     """Scores against each other over all papers: published ones and ours, or dev and test."""
 
-    reads = Reads(papers=("scores",), facts=("published", "rules"), over_all=True)
+    over_all = True
     against: Literal["published", "dev"] = "published"
-
-    @property
-    def of_published(self) -> bool:
-        """Whether it shows the papers' own scores."""
-        return self.against == "published"
 
 
 class Ranking(OfSplit):
     """Variants by their scores."""
 
-    reads = Reads(papers=("scores", "rows"), facts=("rules",))
-
 
 class ScoreParameters(OfSplit):
     """Scores against counted parameters."""
-
-    reads = Reads(papers=("scores",), facts=("parameters", "rules"))
 
 
 class Stability(Options):
     """The spread of dev scores over the last epochs."""
 
-    reads = Reads(runs=("histories",), papers=("scores",), facts=("stages", "rules"))
-
 
 class StsScatter(OneTask):
     """Predicted against true values of a regression task."""
 
-    reads = Reads(runs=("predictions",), tasks=("sts",), of="regression")
+    of, usual = "regression", "sts"
 
 
 class Sweep(OfSplit):
@@ -205,7 +154,6 @@ class Sweep(OfSplit):
     several lines. `x` is the title of that axis.
     """
 
-    reads = Reads(papers=("scores",), facts=("rules",))
     x: str
     lines: Annotated[
         dict[str, Annotated[dict[str, float], Field(min_length=1)]], Field(min_length=1)
@@ -218,8 +166,6 @@ class Sweep(OfSplit):
 
 class Transfer(Options):
     """From one task to another: what the first gives to the second, and what is forgotten."""
-
-    reads = Reads(runs=("predictions",), papers=("scores",), facts=("published", "stages"))
 
 
 FIGURE_KINDS: dict[str, type[Options]] = {

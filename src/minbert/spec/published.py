@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from minbert.spec.model import Distinct, Names, NonNegative, Spec
-from minbert.spec.task import KnownTask
+from minbert.spec.protocol import OVERALL_TASKS
+from minbert.spec.task import TASKS, KnownTask
 from minbert.spec.yaml import read_text, validated
 
 MAJORITY = "majority"
@@ -87,6 +88,12 @@ class Published(Spec):
     other_task: KnownTask | Literal[""]
     note: str
     figures: dict[str, Annotated[float, Field(ge=-1, le=1)] | None]
+
+    def figure(self, task: str) -> float | None:
+        """Return the figure of a task, or of `overall`; None if there is none."""
+        if task in TASKS and task not in OVERALL_TASKS:
+            task = "other" if self.other_task in ("", task) else ""
+        return self.figures.get(task)
 
 
 def read_published(path: Path) -> list[Published]:
