@@ -18,11 +18,10 @@ ALL = {"sst-only", "baseline", "1-bert", "3-bert", "hybrid-bert", "hybrid-bert-4
 WITH_STS = ALL - {"sst-only"}
 PCGRAD = {"1-bert", "hybrid-bert", "hybrid-bert-40"}
 TABLE = {"table", "index", "report", "publish"}
-SCORED = {"scores", *TABLE}
 REPORT = {"report", "publish"}
 FIGURE = {"figure", *REPORT}
 TOLD = {"figure", *TABLE}
-SHOWN = {"figure", *SCORED}
+SHOWN = {"scores", *TOLD}
 CLAIM = """\
 claims:
   - {text: Nothing is better., section: "5", variant: 3-bert, against: 1-bert}

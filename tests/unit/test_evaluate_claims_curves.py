@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from claimed_paper import Paper, against
-from run_files import history
 from scipy.stats import ttest_1samp, ttest_ind
 
-from minbert.evaluate.systems import by_epoch, measured
+from minbert.evaluate.systems import measured
 
 GAPS = {"one": (0.5, 0.53125, 0.5625), "two": (0.125, 0.15625, 0.1875)}
 RISING = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
@@ -38,14 +37,6 @@ def test_measures(measure: str, train: list[float], dev: list[float], expected: 
     assert measured(measure, np.array(train), np.array(dev)) == pytest.approx(expected)
 
 
-def test_a_curve_has_the_mean_of_each_epoch(tmp_path: Path) -> None:
-    rows = [(2, "sst", "loss", 0.5), (1, "sst", "loss", 2.0), (1, "sst", "loss", 1.0)]
-    others = [(1, "para", "loss", 9.0), (1, "sst", "accuracy", 0.7)]
-    path = history(tmp_path / "history.parquet", *rows, *others, split="train")
-    assert by_epoch({"sst": path}, "train", "sst", "loss").tolist() == [1.5, 0.5]
-    assert by_epoch({"sst": path}, "dev", "sst").tolist() == []
-
-
 def test_claims_on_curves_are_judged_by_their_seeds(paper: Paper) -> None:
     """Both variances are equal, to the bit, so that the pooled test is Student's."""
     for name, gaps in (GAPS | {"three": (0.30, 0.31, 0.32)}).items():
@@ -65,8 +56,6 @@ def test_claims_on_curves_are_judged_by_their_seeds(paper: Paper) -> None:
     beside, _ = paper.judge(claim, against("one", "three", measure="gap"))
     assert beside["error"] == on_curves["error"]
     assert float(beside["p"]) < float(on_curves["p"])
-    (alone,) = paper.judge(against("one", "scored"))
-    assert "measure" not in alone and "Spread" not in paper.text("md")
 
 
 def test_curves_of_an_overall_score_are_those_of_its_tasks_together(paper: Paper) -> None:
@@ -117,16 +106,3 @@ def test_a_loss_is_compared_with_a_number(paper: Paper) -> None:
     assert float(line["difference"]) == pytest.approx(3.0)
     assert float(line["p"]) == pytest.approx(ttest_1samp(losses, 0.1).pvalue)
     assert line["verdict"] == "does not hold"
-    assert f"+{float(line['low']):.3f} to +{float(line['high']):.3f}" in paper.text("md")
-
-
-def test_an_epoch_is_known_to_one_that_was_scored(paper: Paper) -> None:
-    """All seeds of a row may reach their best at the same epoch, which is no certainty."""
-    for name, first in {"one": 2, "two": 4}.items():
-        for seed in range(2):
-            paper.run(name, seed, sst=0.7)
-            dev = [0.3] * (first - 1) + [0.5] * (11 - first)
-            paper.curve(name, seed, train_sst=dev, dev_sst=dev)
-    (line,) = paper.judge(against("one", "two", measure="epoch", direction="lower"))
-    assert float(line["difference"]) == pytest.approx(-0.2)
-    assert float(line["error"]) == pytest.approx(0.1)

@@ -43,9 +43,6 @@ def test_rows_share_their_variance_and_a_larger_one_is_kept() -> None:
         }
     )
     assert [one.mean for one in found.values()] == pytest.approx([0.41, 0.5, 0.61])
-    assert [one.n for one in found.values()] == [2, 2, 3]
-    own = [one.sd for one in found.values()]
-    assert own == pytest.approx([np.sqrt(0.0002), 0.0, 0.01]), "the row's own"
 
 
 def test_rows_share_nothing_with_other_splits_tasks_and_rows_that_have_not_learnt() -> None:
@@ -62,13 +59,6 @@ def test_rows_share_nothing_with_other_splits_tasks_and_rows_that_have_not_learn
         assert half(found[of]) == pytest.approx(alone * np.sqrt(0.005))
     assert [half(found[of]) for of in gains] == pytest.approx([0.0, alone * np.sqrt(0.5)])
     assert half(found[Of("once", "dev", "sst")]) == pytest.approx(NORMAL * 0.1)
-
-
-def test_a_stage_under_two_names_counts_once() -> None:
-    scores = on_dev(ROWS)
-    found = over_seeds(scores | {Of("again", "dev", "sst"): scores[Of("c", "dev", "sst")]})
-    assert found.pop(Of("again", "dev", "sst")) == found[Of("c", "dev", "sst")]
-    assert found == over_seeds(scores)
 
 
 TASKS = ("sst", "para", "sts")
@@ -120,14 +110,9 @@ def test_an_overall_score_has_learnt_what_one_of_its_tasks_has(
     assert over_seeds(scores, tasks)[Of("a", "dev", "plain")].learned is expected
 
 
-@pytest.mark.parametrize(
-    ("spread", "least", "worst"), [("1", 0.95, 0.93), ("0.5 and 3", 0.93, 0.87)]
-)
-def test_intervals_contain_the_true_mean_as_often_as_they_say(
-    spread: str, least: float, worst: float
-) -> None:
-    found = coverage(300, 3, SPREADS[spread])
-    assert least <= found.all <= 0.985 and found.worst >= worst
+def test_intervals_contain_the_true_mean_as_often_as_they_say() -> None:
+    found = coverage(300, 3, SPREADS["0.5 and 3"])
+    assert 0.93 <= found.all <= 0.985 and found.worst >= 0.87
 
 
 def spreads(scores: dict[str, list[float]]) -> dict[str, Spread]:
@@ -135,17 +120,6 @@ def spreads(scores: dict[str, list[float]]) -> dict[str, Spread]:
     own = {name: own_spread(np.array(of), np.tile(of, (50, 1))) for name, of in scores.items()}
     known = {name: spread for name, spread in own.items() if spread}
     return {name: steadied(spread, alike(known.values())) for name, spread in known.items()}
-
-
-def test_a_difference_is_the_t_test_with_the_pooled_variance() -> None:
-    rows = {"a": [0.50, 0.52], "b": [0.60, 0.62], "c": [0.70, 0.66], "d": [0.81, 0.85]}
-    one, other = (Sample(np.array(rows[n]), np.tile(rows[n], (50, 1))) for n in "ba")
-    used = spreads(rows)
-    found = difference(one._replace(spread=used["b"]), other._replace(spread=used["a"]))
-    mean = np.mean([0.0002, 0.0002, 0.0008, 0.0008])
-    width = t.ppf(0.975, 4) * np.sqrt(mean * (1 / 2 + 1 / 2))
-    assert found.interval() == (pytest.approx(0.10 - width), pytest.approx(0.10 + width))
-    assert difference(one, other).freedom < 2 < found.freedom == 4
 
 
 def test_what_comes_from_the_examples_is_no_spread_of_seeds() -> None:

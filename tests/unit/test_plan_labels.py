@@ -13,18 +13,12 @@ from planning import REPOSITORY
 from run_files import history
 
 from minbert.base.errors import UserError
-from minbert.base.files import write_json, write_text
+from minbert.base.files import write_text
 from minbert.data import labels
 from minbert.data.labels import SCHEMA
-from minbert.data.parquet import write_file
-from minbert.evaluate.reading import SCHEMA as SCORES
 from minbert.evaluate.score import make
-from minbert.plan.describe import title, write
+from minbert.plan.describe import title
 from minbert.plan.plan import Plan
-from minbert.report.floors import Verdicts
-from minbert.report.material import Material
-from minbert.report.runs import Runs
-from minbert.report.warnings import find_warnings
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import BUILT_IN
 from minbert.store.job import Job
@@ -127,17 +121,3 @@ def test_rows_that_were_joined_are_scored_and_choose_nothing(planned: Any, tmp_p
         # Dev chose the second, though the first is better on test.
         ("best", "sst"): (0, keys["second"]),
     }, "the folder has no labels of STS"
-
-
-def test_the_report_says_how_many_rows_have_labels(planned: Any, tmp_path: Path) -> None:
-    plan = planned(labels=str(tmp_path / "public"))
-    write(plan)
-    need = plan.shown["report"].needs["labels.sst"]
-    write_json(need.path(plan.root, None), {"task": "sst", "rows": 9, "labelled": 8})
-    need = plan.shown["report"].needs["scores.p"]
-    write_file(need.path(plan.root, None), SCORES.empty_table())
-    material = Material(Job(plan.root, plan.shown["report"].describe(), None, 1))
-    none = Verdicts(0, 0, 0, [], [])
-    warnings = find_warnings(material, Runs(0, 0, 0.0, {}), none, [], [])
-    (cases,) = [cases for text, cases in warnings if text.startswith("Labels of test rows")]
-    assert cases == ["SST: 8 of 9 test rows"]

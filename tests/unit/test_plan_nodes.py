@@ -89,10 +89,7 @@ def test_what_is_trained_is_in_the_key_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_difference_that_the_configuration_takes_away_is_refused(tmp_path: Path) -> None:
-    message = (
-        r"^hybrid-bert: '1-bert/main' and 'hybrid-bert/main' become the same stage. In their "
-        r"grid they differ in shared_layers: all -> 1\. Change"
-    )
+    message = "^hybrid-bert: .1-bert/main. and .hybrid-bert/main. differ in their grid and become"
     with pytest.raises(UserError, match=message):
         plan(tmp_path, override={"epochs": 5, "shared_layers": "all"})
 
@@ -117,28 +114,18 @@ def test_a_grid_may_share_more_layers_than_the_backbone_has(tmp_path: Path) -> N
     """An override fits it; what was the same stays so."""
     half = {"override": {"shared_layers": 0.5}}
     assert len(list(sharing(tmp_path, share(a=8, b=8), **half).runs())) == 1
-    for backbone in ("google-bert/bert-large-uncased", "some/other"):
-        made = sharing(tmp_path, share(a=18), backbone=backbone, revision="0" * 40)
-        assert parameters(made, made.variants["hybrid-bert", "a"], base_shapes=True) is None
-        assert " GB " in next(li for li in plan_text(made).splitlines() if li.startswith("a "))
+    made = sharing(tmp_path, share(a=18), backbone="some/other", revision="0" * 40)
+    assert parameters(made, made.variants["hybrid-bert", "a"], base_shapes=True) is None
+    assert " GB " in next(li for li in plan_text(made).splitlines() if li.startswith("a "))
 
 
 def test_parameters_are_counted_here_and_at_bert_base(tmp_path: Path) -> None:
     made = plan(tmp_path)
-    for variant in made.grids[0].variants.values():
-        here, there = (parameters(made, variant, at_base) for at_base in (False, True))
-        assert here is not None and there is not None and here < there
     notes = made.shown["tables/hybrid-bert"].spec["footnotes"]
     assert any("hybrid-bert over those of 3-bert" in n and "59.7% at BERT-base" in n for n in notes)
     best = share(a="all", b=1).replace("{a", "{best: {best_of: [a, b]}, a", 1)
     made = sharing(tmp_path, f"{best}\nparameter_ratios: [[best, a]]")
     assert made.shown["tables/hybrid-bert"].spec["footnotes"] == [], "not known"
-
-
-def test_a_plan_shows_steps_and_examples(tmp_path: Path) -> None:
-    shown = plan_text(plan(tmp_path, scale={"epochs": 0.15, "steps": {"per_epoch": 40}}))
-    assert " 801 38,448 " in " ".join(shown.split())
-    assert not (tmp_path / "results").exists(), "making a plan writes nothing"
 
 
 def test_what_is_in_no_key_belongs_to_the_plan_that_says_it(tmp_path: Path) -> None:
@@ -156,8 +143,6 @@ def test_what_is_in_no_key_belongs_to_the_plan_that_says_it(tmp_path: Path) -> N
         return str(described["extra"]["device"])
 
     assert device(name) == "cpu" and device(other) == "cuda:2"
-    assert write(plan(tmp_path, device="cpu")) == name
-    assert device(None) == "cpu"
     with pytest.raises(UserError, match="with the plan '00'"):
         device("00")
 
@@ -167,10 +152,9 @@ def test_what_is_damaged_is_written_again_and_stops_nobody_else(tmp_path: Path) 
     name, one = write(made), key(made, "1-bert")
     described, path = description_path(made.root, "train", one), plan_path(made.root, name)
     whole = described.read_text("utf-8")
-    for text in ("", whole.replace('"epochs": 10', '"epochs": 11')):
-        write_text(described, text)
-        write(made)
-        assert described.read_text("utf-8") == whole
+    write_text(described, whole.replace('"epochs": 10', '"epochs": 11'))
+    write(made)
+    assert described.read_text("utf-8") == whole
     write_text(path, "")
     with pytest.raises(UserError, match=re.escape(str(path))):
         describe_job(made.root, "train", one, name)
@@ -190,7 +174,6 @@ def test_a_variant_with_published_test_scores_only_has_a_row_on_dev_too(tmp_path
     [
         ("0.510", "o.510", r", line 5: .*o\.510"),
         (",0.312", ",31.2", r", line 2: .*sst' is '31\.2'; expected less"),
-        ("Baseline", "Base,line", ", line 2: unknown key 'None'"),
         ("lmrd,,", "lmdr,,", r".*unknown task 'lmdr'.* Did you mean 'lmrd'"),
         ("overall", "total", ", line 2: unknown key 'total'"),
     ],

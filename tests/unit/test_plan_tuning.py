@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from factories import drawn, make_plan, training
+from factories import make_plan, training
 from run_files import predictions
 
 from minbert.commands.plan import plan_text
@@ -16,7 +16,6 @@ from minbert.evaluate.reading import read_scores
 from minbert.evaluate.score import Tried, choose
 from minbert.evaluate.seeds import ranked
 from minbert.evaluate.text import read_csv
-from minbert.plan.parameters import parameters
 from minbert.plan.plan import Plan
 from minbert.store.job import Job
 
@@ -95,9 +94,6 @@ def test_the_choosing_half_chooses_and_the_other_is_reported(plan: Plan) -> None
     assert set(lines) == {(n, s) for n in "ab" for s in ("dev", "test")} | {("untuned", "dev")}
     text = (plan.shown["tables/demo"].folder(plan.root) / "table.md").read_text("utf-8")
     assert "| Tuned settings | Tuned budget |" in text
-    assert "| lr 1e-5 | 4 runs |" in " ".join(text.split()) and "tables/demo.tuning.md" in text
-    tex = (plan.shown["tables/demo"].folder(plan.root) / "table.tex").read_text("utf-8")
-    assert "lr 1e-5 & 4 runs" in tex
     # Candidates have no scores of their own; claims and rankings are of what was chosen.
     path = plan.shown["scores/demo"].folder(plan.root) / "scores.parquet"
     assert set(pq.read_table(path)["variant"].to_pylist()) == {"a", "b", "untuned"}
@@ -157,15 +153,3 @@ def test_an_edit_makes_only_its_candidate_again(tmp_path: Path) -> None:
     # A candidate is the same training as a row that says the same.
     assert before["a.lr-2e-5/main"] == before["untuned/main"]
     assert "the same stage as a.lr-2e-5/main: trained once" in plan_text(planned(tmp_path))
-
-
-def test_what_is_said_of_a_tuned_variant(plan: Plan) -> None:
-    assert "3 variants, 5 stages" in plan_text(plan)
-    assert list(plan.publication["papers"]["demo"]["labels"]) == ["a", "b", "untuned"]
-    assert {"tables/demo.tuning.csv", "tables/demo.tuning.md"} <= plan.products.keys()
-    counts = {parameters(plan, plan.variants["demo", name]) for name in ("a", "untuned")}
-    assert len(counts) == 1 and None not in counts
-    rows = [row[1] for row in plan.publication["variants"]]
-    assert rows == ["a.lr-1e-5", "a.lr-2e-5", "b.lr-1e-5", "b.lr-2e-5", "untuned"]
-    (figure,) = drawn(plan, "demo").values()
-    assert figure.spec["draw"]["variants"] == ["a", "b", "untuned"]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from minbert.base.errors import UserError
-from minbert.plan.difference import changes, shown
 from minbert.plan.sources import Sources
 from minbert.spec.architecture import (
     WEIGHTS,
@@ -111,12 +110,11 @@ class Experiment:
         first: dict[tuple[str, str], Stage] = {}
         for stage in self.stages.values():
             other = first.setdefault((stage.ref.paper, self.train(stage.ref).key), stage)
-            one, two = (self.resolved(each, each.plain) for each in (other, stage))
-            if lost := "; ".join(shown(changes(one, two))):
+            if self.resolved(stage, stage.plain) != self.resolved(other, other.plain):
                 raise UserError(
-                    f"{stage.ref.paper}: '{other.ref}' and '{stage.ref}' become the same stage. "
-                    f"In their grid they differ in {lost}. Change what makes them equal, 'scale', "
-                    "'defaults' or 'override' of the configuration, or leave one out by 'only'"
+                    f"{stage.ref.paper}: '{other.ref}' and '{stage.ref}' differ in their grid and "
+                    "become the same stage. Change what makes them equal, 'scale', 'defaults' or "
+                    "'override' of the configuration, or leave one out by 'only'"
                 )
 
     def _training(self, stage: Stage) -> Node:
