@@ -15,8 +15,10 @@ def part_of(grids: Sequence[Grid], only: Sequence[str]) -> list[Grid]:
     that are about variants which are left out go with them. Raises `UserError` for a pattern that
     matches nothing.
     """
+    if not only:  # else figures would lose variants that do not exist, unsaid
+        return list(grids)
     names = [f"{grid.paper}/{name}" for grid in grids for name in grid.rows]
-    chosen: set[str] = set() if only else {*names}
+    chosen = set[str]()
     for pattern in only:
         found = [n for n in names if any(fnmatchcase(w, pattern) for w in (n, *n.split("/")))]
         if not found:
