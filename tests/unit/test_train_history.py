@@ -34,43 +34,35 @@ def result(
     return TaskResult(task, torch.tensor(rows), weight, torch.tensor(loss), predicted)
 
 
-def feed(meter: TrainingMeter, steps: list[list[TaskResult]], window: int) -> list[Any]:
-    """Return (step, split, task, metric, value) of what is logged of these steps."""
+def feed(meter: TrainingMeter, *steps: list[TaskResult]) -> list[Any]:
+    """Return (step, task, value) of what is logged of the losses of a window of these steps."""
     for results in steps:
         meter.history.step += 1
         meter.add(results)
-        if meter.history.step % window == 0:
-            meter.end_window()
-    return [(step, *of) for step, _, *of, _ in meter.history.rows]
+    before = len(meter.history.rows)
+    meter.end_window()
+    rows = meter.history.rows[before:]
+    assert {row[2:5:2] for row in rows} == {("train", "loss")}
+    return [row[0:6:3] + row[5:6] for row in rows]
 
 
-def losses(step: int, **values: float) -> list[Any]:
-    return [(step, "train", task, "loss", value) for task, value in values.items()]
-
-
-def test_windows_hold_the_means_of_their_steps(meter: TrainingMeter) -> None:
-    of_steps = [(1.0, 4.0), (3.0, 2.0), (5.0, 8.0), (6.0, 0.0)]
-    steps = [[result("sst", a), result("sts", b, 0.5)] for a, b in of_steps]
-    expected = losses(2, sst=2.0, sts=3.0, overall=3.5) + losses(4, sst=5.5, sts=4.0, overall=7.5)
-    assert feed(meter, steps, 2) == expected
-    assert meter.latest() == 6.0
-
-
-def test_the_overall_loss_of_sequential_steps_is_that_of_each_steps_task(
+def test_windows_hold_the_means_of_their_steps_also_where_tasks_take_turns(
     meter: TrainingMeter,
 ) -> None:
-    steps = [[result("sst", 2.0)], [result("sst", 4.0)], [result("sts", 9.0)]]
-    assert feed(meter, steps, 3) == losses(3, sst=3.0, sts=9.0, overall=5.0)
+    both = [result("sst", 1.0), result("sts", 4.0, 0.5)]
+    expected = [(2, "sst", 2.0), (2, "sts", 4.0), (2, "overall", 3.0)]
+    assert feed(meter, both, [result("sst", 3.0)]) == expected
+    assert meter.latest() == 3.0
+    assert feed(meter, [result("sts", 8.0, 0.5)]) == [(3, "sts", 8.0), (3, "overall", 4.0)]
 
 
 @pytest.mark.parametrize("value", [math.nan, -math.inf])
 def test_a_loss_that_is_not_finite_is_told_with_step_task_and_ids(
     value: float, meter: TrainingMeter
 ) -> None:
-    steps = [[result("sts", 1.0, rows=[1])], [result("sts", value, rows=[2])]]
     message = rf"task 'sts' is {value} at step 2; batch ids: sts-2\. Lower optimiser\.lr"
     with pytest.raises(UserError, match=message):
-        feed(meter, steps, 2)
+        feed(meter, [result("sts", 1.0, rows=[1])], [result("sts", value, rows=[2])])
 
 
 def test_an_epochs_batches_are_scored_together(meter: TrainingMeter) -> None:
@@ -79,8 +71,8 @@ def test_an_epochs_batches_are_scored_together(meter: TrainingMeter) -> None:
         "para": [([2, 1], [0.0, 1.0])],
         "sts": [([0, 3], [1.0, 2.0]), ([1], [1.0])],
     }
-    steps = [[result(t, rows=r, prediction=p)] for t, of in batches.items() for r, p in of]
-    feed(meter, steps, 3)
+    for task, of in batches.items():
+        feed(meter, *([result(task, rows=rows, prediction=given)] for rows, given in of))
     meter.end_epoch()
     r = torch.corrcoef(torch.tensor([[0.0, 5, 1], [1, 2, 1]]))[0, 1].item()
     found = {row[2:5]: row[5] for row in meter.history.rows if row[4] != "loss"}
@@ -94,7 +86,7 @@ def test_an_epochs_batches_are_scored_together(meter: TrainingMeter) -> None:
         },
         abs=1e-6,
     )
-    feed(meter, [[result("sst", prediction=[4.0])]], 1)
+    feed(meter, [result("sst", prediction=[4.0])])
     meter.end_epoch()
     assert meter.history.rows[-1][2:6] == ("train", "sst", "accuracy", 0.0)
 

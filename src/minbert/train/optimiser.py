@@ -47,18 +47,18 @@ class AdamW(Part):
         self.device = self.parameters[0].device
         self.due = [1.0] * len(self.parameters)  # by what decay weights are still to be multiplied
         of_weight = {id(each.weight): each for each in embeddings}
-        numbered = dict(enumerate(self.parameters))
-        self.rows = {
-            n: DeferredRows(of_weight[id(p)], chosen)
-            for n, p in numbered.items()
-            if id(p) in of_weight
-        }
+        self.rows: dict[int, DeferredRows] = {}
         # Of the others, by number: first and second moment, and the count of steps.
-        self.moments = {
-            n: [torch.zeros_like(p), torch.zeros_like(p), torch.zeros((), device=p.device)]
-            for n, p in numbered.items()
-            if n not in self.rows
-        }
+        self.moments: dict[int, list[Tensor]] = {}
+        for number, of in enumerate(self.parameters):
+            if id(of) in of_weight:
+                self.rows[number] = DeferredRows(of_weight[id(of)], chosen)
+            else:
+                self.moments[number] = [
+                    torch.zeros_like(of),
+                    torch.zeros_like(of),
+                    of.new_zeros(()),
+                ]
 
     def zero_grad(self) -> None:
         """Let no parameter have a gradient."""
