@@ -68,7 +68,6 @@ EXPANDED = (
     ALL
     + """
   "f-{features}": {extends: t, expand: {tasks.para.features: {cat: [u, v], had: [u, v, u*v]}}}
-  after: {extends: f-had}
   "s-{surgery}": {extends: t, expand: {surgery: [null, pcgrad]}}
   "p-{pooling}": {extends: t, expand: {tasks.*.pooling: [cls, mean]}}
   "a-{train}": {extends: t, expand: {train: [sst, para]}}
@@ -89,8 +88,6 @@ STAGES = (
   one: {extends: t, train: sst}
   pair: {extends: t, train: [para, sst], evaluate_only: lmrd}
   rest: {extends: t, evaluate_only: [para]}
-  held: {extends: t, evaluate_only: para, tasks: {lmrd: {trained: false}}}
-  again: {extends: held, train: [sst, lmrd]}
   row:
     extends: t
     stages: [{name: first, train: sst}, {name: second, train: para, evaluate_only: sst}]
@@ -134,7 +131,7 @@ variants:
         pytest.param(
             EXPANDED,
             {
-                **{"after tasks.para.features": ("u", "v", "u*v"), "s-none surgery": None},
+                **{"f-had tasks.para.features": ("u", "v", "u*v"), "s-none surgery": None},
                 **{"f-cat tasks.para.features": ("u", "v"), "s-pcgrad surgery": "pcgrad"},
                 "p-mean tasks.*.pooling": dict.fromkeys(("sst", "lmrd", "para"), "mean"),
                 **{"a-sst trained_tasks": ("sst",), "a-para trained_tasks": ("para",)},
@@ -150,7 +147,6 @@ variants:
                 **{"two/first optimiser.lr": 1e-5, "two/second optimiser.lr": 1e-3},
                 **{"pair trained_tasks": ("sst", "para"), "rest trained_tasks": ("sst", "lmrd")},
                 "pair ordered_tasks": ("sst", "para", "lmrd"),
-                **{"held trained_tasks": ("sst",), "again trained_tasks": ("sst", "lmrd")},
                 **{"row/first ordered_tasks": ("sst",), "row/second trained_tasks": ("para",)},
             },
             id="stages take the variant's keys as defaults, and choose tasks",
@@ -183,12 +179,6 @@ variants:
     assert (found.paper, found.title, found.path) == ("demo", "A demo", tmp_path / "g0.yaml")
 
 
-def test_a_task_is_scored_by_the_last_stage_that_has_it(tmp_path: Path) -> None:
-    scored = grid(tmp_path, STAGES).variants["two"].scored
-    found = {task: stage.ref.stage for task, stage in scored.items()}
-    assert found == {"sst": "second", "para": "second", "lmrd": "first"}
-
-
 def test_what_a_stage_can_start_from_and_fuse(tmp_path: Path) -> None:
     found = grid(
         tmp_path,
@@ -206,6 +196,7 @@ def test_what_a_stage_can_start_from_and_fuse(tmp_path: Path) -> None:
 """,
     )
     assert starts(found) == {"a/y": "a/x", "a/z": "a/x", "b/main": "a/z", "c/main": "a/x"}
+    assert found.variants["a"].scored["sst"].ref.stage == "z", "the last that has it"
     assert [str(ref) for ref in found.variants["fu"].stages[0].fused] == ["ad/sst", "ad/para"]
 
 

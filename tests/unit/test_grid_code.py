@@ -92,7 +92,6 @@ def test_closure_over_all_forms_of_import(package: Path) -> None:
     ("name", "old", "new", "modules"),
     [
         ("a/main.py", "return 3", "return 4", ["minbert.a.main"]),
-        ("a/sibling.py", "X = 1", "X = 2", ["minbert.a.sibling"]),
         ("b/lazy.py", "Y = 1", "Y = -1", ["minbert.b.lazy"]),
         (
             "a/sibling.py",
@@ -102,11 +101,8 @@ def test_closure_over_all_forms_of_import(package: Path) -> None:
         ),
         ("a/main.py", "return 3", "return 3  # three\n", []),
         ("a/main.py", '"""Run."""', '"""Run it, and say so."""', []),
-        ("a/sibling.py", "X = 1", 'X = 1\n"""What X is."""', []),
         ("__init__.py", '"1"', '"2"', []),
-        ("common/files.py", "SPEED = 1", "SPEED = 2", []),
         ("grid/parts.py", "{}", "{1: 2}", []),
-        ("c.py", "unused = 1", "unused = 2", []),
     ],
 )
 def test_what_an_edit_changes(
@@ -125,10 +121,6 @@ def test_an_unknown_root_is_named(package: Path) -> None:
     for root in ("minbert.zzz", "json"):
         with pytest.raises(UserError, match=f"'{root}' is no module of minbert"):
             code_modules([root])
-
-
-def test_differs_names_added_and_removed_modules() -> None:
-    assert differs({"a": "1", "b": "1"}, {"b": "2", "c": "1"}) == ["a", "b", "c"]
 
 
 def test_the_digest_of_known_source_is_the_same_on_every_python(package: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,10 @@ def test_the_pin_is_of_the_default_backbone_only() -> None:
 
 
 def test_words_of_a_command_line_get_their_types() -> None:
-    words = ["grids=[a, b]", "keep_weights=false", "threads=3", "scale.learning_rate=1e-4"]
-    words += ["scale={epochs: '2'}", "override={tasks: {'*': {batch_size: 8}}}", "only=*-bert"]
-    config = load_config({}, words)
-    assert (config.grids, config.keep_weights, config.threads) == (("a", "b"), False, 3)
+    words = ["grids=[a, b]", "keep_weights=false", "scale.learning_rate=1e-4", "only=*-bert"]
+    config = load_config({}, [*words, "scale={epochs: '2'}"])
+    assert (config.grids, config.keep_weights, config.only) == (("a", "b"), False, ("*-bert",))
     assert (config.scale.learning_rate, config.scale.epochs) == (1e-4, 2.0)
-    assert config.override == {"tasks": {"*": {"batch_size": 8}}}
-    assert config.only == ("*-bert",)
     for word, said in (
         ("epochs", "'epochs': expected KEY=VALUE"),
         ("seeds=[0", "^--config seeds, line 1, column 3: expected ',' or"),
@@ -59,27 +57,24 @@ def test_files_merge_in_their_order_and_errors_name_all(
         load_config(files, ["sede=1"])
 
 
-@pytest.mark.parametrize("overlay", ["demo", "minilm"])
-def test_configuration_files_are_put_together_as_snakemake_does(overlay: str) -> None:
+def test_configuration_files_are_put_together_as_snakemake_does() -> None:
     layers: list[dict[str, Any]] = [
         load_yaml(REPOSITORY / "config.yaml"),
-        load_yaml(REPOSITORY / f"workflow/overlays/{overlay}.yaml"),
+        load_yaml(REPOSITORY / "workflow/overlays/demo.yaml"),
         {"override": {"tasks": {"*": {"weight": 2}, "para": None, "sst": {"weight": 3}}}},
         {"override": {"tasks": {"sst": None}}, "scale": 1},
         {"scale": {"epochs": 2}},
     ]
     expected: dict[str, Any] = {}
-    found: dict[str, Any] = {}
     for layer in layers:
         update_config(expected, copy.deepcopy(layer))
-        found = update(found, layer)
-    assert found == expected
+    assert reduce(update, layers, dict[str, Any]()) == expected
 
 
 VALUES: dict[str, Any] = {
-    **{"1e-5": 1e-5, "1E5": 1e5, "1.5e+3": 1500.0, "-.5": -0.5, "2.": 2.0, ".inf": float("inf")},
-    **{"010": 10, "-3": -3, "true": True, "yes": "yes", "off": "off", "null": None, "~": None},
-    **{"2026-11-21": "2026-11-21", "12:30": "12:30", "1_000": "1_000", "'1e-5'": "1e-5"},
+    **{"1e-5": 1e-5, "1.5e+3": 1500.0, "-.5": -0.5, ".inf": float("inf"), "010": 10, "-3": -3},
+    **{"true": True, "yes": "yes", "off": "off", "null": None, "2026-11-21": "2026-11-21"},
+    **{"12:30": "12:30", "1_000": "1_000", "'1e-5'": "1e-5"},
 }
 
 
@@ -96,7 +91,6 @@ def test_scalars_follow_yaml_1_2(text: str) -> None:
         (b"x: [1, 2\n", "expected ',' or ']'"),
         (b"- a\n", "expected 'key: value' lines, found ['a']"),
         (b"a: !!python/object:os.system {}\n", "line 1, column 4: could not determine a construct"),
-        (b"a: *b\n", "line 1, column 4: found undefined alias 'b'"),
         (b"a: \x01\n", "unacceptable character"),
         (b"a: \xff\n", "byte 3 is not UTF-8; save it as UTF-8"),
     ],

@@ -1,6 +1,5 @@
 """What a key holds of code that no digest covers; keys of stages are as they ever were."""
 
-import json
 import re
 
 from planning import REPOSITORY
@@ -27,13 +26,9 @@ def spec() -> StageSpec:
 
 def test_what_training_takes_from_a_spec_by_code() -> None:
     found = spec().derived()
-    assert found["tasks"] == ["sst", "sts", "cfimdb"]
-    assert found["trained"] == ["sst", "sts"]
+    assert (found["tasks"], found["trained"]) == (["sst", "sts", "cfimdb"], ["sst", "sts"])
     assert found["divergences"] == {"sst": "symmetric_kl", "sts": "squared_error"}
     assert found["parts"]["loss:mse"] == "minbert.train.losses.mse:MeanSquaredError"
-    assert set(found["parts"]) == set(spec().parts())
-    assert json.loads(json.dumps(found)) == found
-    assert StageSpec.model_validate({**SPEC, "smart": None}).derived()["divergences"] == {}
     smart = {"weight": 1.0, "divergence": "detached_kl"}
     found = StageSpec.model_validate({**SPEC, "smart": smart}).derived()
     assert found["divergences"] == dict.fromkeys(("sst", "sts"), "detached_kl")

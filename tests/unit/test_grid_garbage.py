@@ -13,11 +13,10 @@ from minbert.base.files import write_text
 from minbert.base.locks import results_lock
 from minbert.commands.cli import main
 from minbert.commands.gc import delete, leftovers
-from minbert.commands.steps import run_steps
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
-from minbert.store.plans import description_path, plan_path
+from minbert.store.plans import description_path
 
 GRID = """paper: hybrid-bert
 title: T
@@ -53,7 +52,7 @@ def fill(made: Plan, seeds: tuple[int, ...] = (0,)) -> set[Path]:
 
 def test_what_an_edit_left_behind_is_listed_and_only_that_goes(base: Path) -> None:
     before = plan(base, seeds=[0, 1])
-    old = fill(before, (0, 1))
+    fill(before, (0, 1))
     work = before.root / "work" / before.train(next(iter(before.stages))).key / "seed1"
     write_text(work / "lock", "")
     grid = base / "workflow/grids/g.yaml"
@@ -66,16 +65,13 @@ def test_what_an_edit_left_behind_is_listed_and_only_that_goes(base: Path) -> No
     assert gone and not gone & needed and work.parent in gone
     kinds = {path.relative_to(after.root / "store").parts[0] for path in gone - {work.parent}}
     assert kinds == {"train", "scores", "table", "index", "report"}
-    assert {p for p in old - needed if p not in gone and p.parent not in gone} == set()
     assert [each.size for each in found] == sorted((each.size for each in found), reverse=True)
     delete(after, found)
     assert all(folder.exists() for folder in needed)
     assert not any(path.exists() for path in gone) and not work.exists()
     assert leftovers(after) == []
-    assert not list(plan_path(after.root, "").parent.glob("*.json")), "none of them is published"
-    assert not description_path(
-        before.root, "scores", before.shown["scores/hybrid-bert"].key
-    ).exists()
+    published = before.shown["scores/hybrid-bert"]
+    assert not description_path(before.root, "scores", published.key).exists()
 
 
 def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
@@ -85,9 +81,7 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
     made = plan(base)
     fill(made)
     key, other = made.train(next(iter(made.stages))).key, "0" * 16
-    killed = made.nodes["train", key].folder(made.root, 0) / ".model.safetensors.77.part"
-    write_text(killed, "what a killed process was writing")
-    (killed.parent / "run.json").unlink()
+    (made.nodes["train", key].folder(made.root, 0) / "run.json").unlink()
     (made.root / "store/train" / other / "seed0").mkdir(parents=True)
     states = {f"{of}/{seed}": made.root / "work" / of / seed / "state-9.pt"
               for of in (key, other, "1" * 16) for seed in ("seed0", "seed1")}  # fmt: skip
@@ -104,9 +98,7 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
             ["0", "B", f"store/train/{other}"],
         ]
         assert ("deleted" in last) == bool(more)
-    left = [name for name, path in states.items() if path.exists()]
-    assert left == [f"{key}/seed0"]
-    assert killed.parent.exists() and not killed.exists()
+    assert [name for name, path in states.items() if path.exists()] == [f"{key}/seed0"]
 
 
 def test_what_a_training_left_that_was_killed_as_it_ended_goes(base: Path) -> None:
@@ -122,46 +114,29 @@ def test_what_a_training_left_that_was_killed_as_it_ended_goes(base: Path) -> No
     assert leftovers(made) == [], "it has not ended"
 
 
-def test_nothing_is_deleted_beside_a_workflow_and_no_job_starts_beside_a_deletion(
-    base: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_deleted_beside_a_workflow(base: Path) -> None:
     made = plan(base)
-    fill(made)
     stray = made.root / "store" / "train" / ("0" * 16) / "seed0"
     write_text(stray / "run.json", "x")
-    refused = []
-
-    def remove(path: Path, ignore_errors: bool = False) -> None:
-        with pytest.raises(UserError, match="is in use: `minbert gc`, `adopt` or `unbundle`"):
-            run_steps(made.root, [f"train-{'0' * 16}"], 1, seed=0)
-        refused.append(path)
-
     why = "is in use: a workflow or a job, perhaps of another"
     with results_lock(made.root), pytest.raises(UserError, match=why):
         delete(made, leftovers(made))
     assert stray.exists()
-    monkeypatch.setattr("minbert.commands.gc.shutil.rmtree", remove)
-    delete(made, leftovers(made))
-    assert stray.parent in refused
 
 
 def test_what_is_not_the_stores_own_is_neither_listed_nor_deleted(
     base: Path, tmp_path: Path
 ) -> None:
-    made = plan(base, seeds=[0])
+    made = plan(base)
     fill(made)
     store, node = made.root / "store", made.nodes["train", next(iter(made.owners))]
-    own = [node.folder(made.root, 0).with_name(name) for name in ("seed0.bak", "seed٣")]
-    own += [store / name for name in ("train/.DS_Store", "mine/thesis.tex", "plans/x.json/x")]
+    own = [node.folder(made.root, 0).with_name("seed0.bak"), store / "train/.DS_Store"]
+    own += [store / "mine/thesis.tex", tmp_path / "elsewhere/run.json"]
     for path in own:
         write_text(path, "mine")
-    elsewhere = tmp_path / "elsewhere"
-    write_text(elsewhere / "run.json", "x" * 9000)
-    links = [store / "train" / ("0" * 16), node.folder(made.root, 0).with_name("seed7")]
-    for link in links:
-        link.symlink_to(elsewhere)
+    link = store / "train" / ("0" * 16)
+    link.symlink_to(tmp_path / "elsewhere")
     found = leftovers(made)
-    assert {each.path for each in found} == set(links)
+    assert {each.path for each in found} == {link}
     delete(made, found)
-    assert all(path.exists() for path in [*own, elsewhere / "run.json"])
-    assert not any(link.is_symlink() for link in links)
+    assert all(path.exists() for path in own) and not link.is_symlink()

@@ -31,15 +31,12 @@ OTHERS = """
     [
         # Keys, names and types, where they stand.
         ("epoch: 3", "unknown key 'variants.a.epoch'. Did you mean 'epochs'? Known: start, "),
-        ("optimiser: {lrr: 3}", "unknown key 'variants.a.optimiser.lrr'. Did you mean 'lr'?"),
         ("also_score: sst", "variants.a.also_score': it is called 'evaluate_only' now"),
         ("tasks: {stss: {}}", "'variants.a.tasks.stss': unknown task 'stss'; known: sst, para"),
-        ("train: [sst, spt]", "'variants.a.train.1': unknown task 'spt'"),
         ("stages: {}", "'variants.a.stages' is {}; expected a list"),
         ("stages: [{epochs: 1}]", "the key 'variants.a.stages.0.name' is missing"),
         ("optimiser: {lr: fast}", "'variants.a.optimiser.lr' is 'fast'; expected a number"),
         ("epochs: 1.5", "'variants.a.epochs' is 1.5; expected a whole number"),
-        ("optimiser: 3", "'variants.a.optimiser' is 3; expected a mapping"),
         ("shared_layers: half", "expected a whole number or expected a number or expected 'all'"),
         ("tasks: {sst: {loss: cross_entrpy}}", "or 'mse'. Did you mean 'cross_entropy'?"),
         ("tasks: {para: {features: [u, u]}}", "features': 'u' is there twice; name each once"),
@@ -49,7 +46,6 @@ OTHERS = """
         ("expand: {optimiser.lr: [1, 2]}", "two variants or templates are called 'a'; rename one"),
         ("stages: [{name: x}, {name: x}]", "variant 'a': stage 'x': two stages are called so"),
         ("tune: {optimiser.lrr: [1, 2]}", "variant 'a.lrr-1': unknown key 'optimiser.lrr'. Did"),
-        ("tune: {tasks: [3, 4]}", "variant 'a.tasks-3': 'tasks' is 3; expected a mapping"),
         ("best_of: [c], epochs: 2", "variant 'a': 'best_of' trains nothing, so 'epochs' does not"),
         ("best_of: [d]", "'a': best_of: there is no variant 'd' with results. Did you mean 'ad'?"),
         ("best_of: [best]", "'a': best_of: there is no variant 'best' with results."),
@@ -69,7 +65,6 @@ OTHERS = """
         ("tasks: {para: {loss: cosine_embedding}}", "which reads a cosine: it needs"),
         ("tasks: {sst: {init_head_from: lmrd}}", "'init_head_from', which needs a stage to start"),
         ("train: sst, surgery: pcgrad", "need two or more tasks in each step"),
-        ("sampler: {name: sequential}, weighting: random", "or more tasks in each step"),
         ("trainable: heads, surgery: pcgrad", "'surgery' needs trained parameters that tasks sha"),
         ("weighting: random, reduction: mean", "both say how losses are combined; drop one"),
         ("trainable: adapters", "'adapter' and 'trainable: adapters' go together"),
@@ -81,7 +76,6 @@ OTHERS = """
         # What a stage cannot start from or fuse.
         ("start: cd", "'a/main': no stage 'cd' to start from or to fuse. Did you mean 'c'? Give"),
         ("start: a", "'start' goes round in a circle: a/main -> a/main"),
-        ("start: best", "no stage 'best' to start from or to fuse."),
         ("start: apart, shared_layers: none", "starts from 'apart/main', where tasks have layers"),
         ("start: ad", "'a/main' starts from 'ad/main', which trains adapters and leaves no enc"),
         ("trainable: fusion, fuse: [ad, c]", "fuses 'c/main', which has no adapters"),
@@ -103,11 +97,8 @@ FIGURE = "figures: {f: {kind: %s, title: T}}"
     [
         (["  a: {}\n  a: {}\n"], "0.yaml, line 21, column 3: duplicate key 'a'; keep one of them"),
         (["  t: {extends: t}"], "two variants or templates are called 't'"),
-        (["  a: {epochs: 3}"], "variant 'a': stage 'main': 'tasks' is {}; "),
         (["  a/b: {extends: t}"], "'a/b' is no name: it has letters, digits"),
         (["  'a{lr}': {extends: t, expand: {optimiser.lr: [1e-4, 0.0001]}}"], "is there twice"),
-        (["variant: {}"], "unknown key 'variant'. Did you mean 'variants'?"),
-        (["overall_tasks: [spt]"], "'overall_tasks.0': unknown task 'spt'"),
         (["single: beest"], "single: there is no variant 'beest' with results."),
         ([FIGURE % "rankin"], "'figures.f.kind' is 'rankin'; expected 'architectures'"),
         ([CLAIM % ("cc", "s", "sst")], "claim 'T': there is no variant 'cc' with results. Did you"),
@@ -118,7 +109,6 @@ FIGURE = "figures: {f: {kind: %s, title: T}}"
         (["paper: A b"], "'paper' is 'A b'; String should match pattern"),
         # Several files of a paper.
         (["", "variants: {c: X}"], "g0.yaml, {0}/g1.yaml: two files have variants called 'c'"),
-        ([FIGURE % "curves", FIGURE % "curves"], "two files have figures called 'f'; rename one"),
     ],
 )
 def test_mistakes_in_the_files_of_a_paper(tmp_path: Path, texts: list[str], said: str) -> None:
@@ -129,16 +119,13 @@ def test_mistakes_in_the_files_of_a_paper(tmp_path: Path, texts: list[str], said
     assert said.replace("{0}", str(tmp_path)) in found and "g0.yaml" in found, found
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_what_a_paper_needs(tmp_path: Path) -> None:
+    for text, said in (
         ("title: T\n", "g0.yaml: the key 'paper' is missing"),
         (f"paper: demo\nvariants: {{a: {{{TASKS}}}}}\n", "g0.yaml: the key 'title' is missing"),
         (HEAD, "g0.yaml: 'variants' is {}; "),
-    ],
-)
-def test_what_a_paper_needs(tmp_path: Path, text: str, said: str) -> None:
-    assert said in problem(tmp_path, text, head="")
+    ):
+        assert said in problem(tmp_path, text, head="")
 
 
 def test_a_grid_that_is_missing(tmp_path: Path) -> None:
@@ -156,17 +143,13 @@ def test_a_grid_that_is_missing(tmp_path: Path) -> None:
         ({"override": {"tasks": {"sst": None}}}, "after scale and override of the config: 'tasks"),
         ({"override": {"start": "x"}}, "config: override: unknown key 'start'."),
         ({"override": {"selection_split": "dev"}}, "so 's.lr-1e-5/main' needs 'selection_split"),
-        ({"defaults": {"epoch": 3}}, "config: defaults: unknown key 'epoch'. Did you mean 'epochs"),
         ({"seed": [1]}, "config: unknown key 'seed'. Did you mean 'seeds'?"),
         ({"seeds": []}, "'seeds' is []; Tuple should have at least 1 item"),
         ({"seeds": [1, "1"]}, "'seeds': 1 is there twice"),
-        ({"seeds": ["one"]}, "'seeds.0' is 'one'; expected a whole number"),
         ({"seeds": [2**32]}, "'seeds.0' is 4294967296; expected less than or equal to 4294967295"),
-        ({"scale": {"epoch": 1}}, "unknown key 'scale.epoch'. Did you mean 'epochs'?"),
         ({"scale": {"epochs": float("inf")}}, "'scale.epochs' is inf; expected a finite number"),
         ({"data": "reel"}, "'data' is 'reel'; expected 'real' or 'builtin'. Did you mean 'real'?"),
         ({"device": "gpu"}, "'device' is 'gpu'; String should match pattern '^(auto|cpu|"),
-        ({"limit": 0}, "'limit' is 0; expected greater than or equal to 1"),
         ({"keep_weights": "maybe"}, "'keep_weights' is 'maybe'; expected true or false"),
         ({"backbone": 3}, "'backbone' is 3; expected text"),
         ({"threads": "x", "data": 3}, "'data' is 3; expected 'real' or 'builtin'\nconfig: 'thr"),
@@ -184,17 +167,12 @@ FILES = {"files": TWO}
     ("entry", "said"),
     [
         (BOTH | {"classes": ["a"]}, "'tasks.news': kind classification needs 'classes': their na"),
-        (BOTH | {"classes": ["a", "b", "a"]}, "'a' is there twice"),
         (BOTH | {"kind": "binary"}, "kind binary needs no 'classes', or two names"),
         (SCORE | FILES | {"range": None}, "kind regression needs a 'range', the lowest and hig"),
-        (SCORE | FILES | {"range": [5, 0]}, "and 'range: (5, 0)'"),
         (BOTH | {"metric": "pearson"}, "metric 'pearson' is not for kind classification, which"),
-        (BOTH | {"labels": "x"}, "unknown key 'tasks.news.labels'. Did you mean 'label'"),
         (NEWS | {"files": {"train": "t.tsv"}}, "no dev examples to choose the best epoch by"),
         (BOTH | {"dev": 0.1}, "'dev' is both a file and a share of train"),
         (NEWS | {"files": {"folder": "n", "test": "e.tsv"}}, "'tasks.news.files': give 'train',"),
-        (NEWS | {"files": {"test": "e.tsv"}}, "'tasks.news.files': give 'train', a file"),
-        (NEWS | {"files": "t.tsv", "dev": 0.9}, "'tasks.news.dev' is 0.9; expected less than or"),
         (NEWS | {"files": "https://x.org/t.tsv"}, "needs the checksum of what is there, as {url:"),
         (NEWS | {"files": {"url": "https://x.org", "md5": "abc"}}, "md5' is 'abc'; String should"),
     ],
@@ -220,13 +198,6 @@ def test_no_head_can_be_called_what_torch_has() -> None:
     assert taken <= RESERVED, taken - RESERVED
 
 
-@pytest.mark.parametrize(
-    ("word", "choices", "said"),
-    [
-        ("SST", ["sst", "sts"], " Did you mean 'sst'?"),
-        ("multi-task", ["Multitask", "single"], " Did you mean 'Multitask'?"),
-        ("DistilBERT", ["bert"], ""),
-    ],
-)
-def test_only_close_words_are_suggested(word: str, choices: list[str], said: str) -> None:
-    assert did_you_mean(word, choices) == said
+def test_only_close_words_are_suggested() -> None:
+    assert did_you_mean("SST", ["sst", "sts"]) == " Did you mean 'sst'?"
+    assert did_you_mean("DistilBERT", ["bert"]) == ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -10,7 +10,13 @@ from own_tasks import ALL, using
 from scipy.stats import spearmanr
 from sklearn.metrics import f1_score, matthews_corrcoef
 
-from minbert.evaluate.bootstrap import overall_error, resampled_scores, standard_error
+from minbert.evaluate.bootstrap import (
+    SEED,
+    _stream,
+    overall_error,
+    resampled_scores,
+    standard_error,
+)
 from minbert.evaluate.floors import against_floor
 from minbert.evaluate.scoring import f1, macro_f1, matthews, overall, score_task, selection_score
 
@@ -50,15 +56,11 @@ def test_scores_of_one_class_alone() -> None:
     assert f1(np.zeros(6), mixed) == 0.0
     assert f1(ones, mixed) == pytest.approx(0.8)
     assert macro_f1(np.full(3, 2), np.full(3, 2)) == 1.0
-    with pytest.raises(ValueError, match="no label missing"):
-        matthews([1, 2], [1, None])
 
 
-@pytest.mark.parametrize("task", ["sst", "sts", "same", "macro", "cola", "mood", "rank"])
+@pytest.mark.parametrize("task", ["sst", "sts", "same", "macro", "cola", "rank"])
 def test_every_resample_is_scored_as_a_whole_set_is(task: str) -> None:
     """By drawing the same examples again."""
-    from minbert.evaluate.bootstrap import SEED, _stream
-
     predicted, labels = drawn(task, 50, 0.6)
     others, _ = drawn(task, 50, 0.2, seed=1)
     found = resampled_scores(task, np.column_stack([predicted, others]), labels, 12)
@@ -70,10 +72,10 @@ def test_every_resample_is_scored_as_a_whole_set_is(task: str) -> None:
         assert scores == pytest.approx(wanted, abs=1e-9)
 
 
-@pytest.mark.parametrize("task", ["same", "macro", "mood", "rank"])
+@pytest.mark.parametrize("task", ["macro", "rank"])
 def test_the_standard_error_is_the_spread_over_other_examples(task: str) -> None:
-    whole = [score_task(task, *drawn(task, 300, 0.5, seed)) for seed in range(200)]
-    errors = [standard_error(task, *drawn(task, 300, 0.5, seed)) for seed in range(3)]
+    whole = [score_task(task, *drawn(task, 200, 0.5, seed)) for seed in range(150)]
+    errors = [standard_error(task, *drawn(task, 200, 0.5, seed)) for seed in range(3)]
     assert np.mean(np.array(errors, float)) == pytest.approx(np.std(whole), rel=0.15)
 
 
@@ -84,23 +86,12 @@ def test_correlations_of_constant_predictions_have_no_error() -> None:
     assert standard_error("same", np.ones(6), labels) is not None
 
 
-Floor = Callable[[np.ndarray], float]
-
-
-@pytest.mark.parametrize(
-    ("task", "floor"),
-    [
-        ("same", lambda labels: f1_score(labels, np.ones(len(labels)))),
-        ("macro", lambda labels: 1 / 4),
-        ("cola", lambda labels: 0.0),
-        ("mood", lambda labels: 0.0),
-        ("rank", lambda labels: 0.0),
-    ],
-)
-def test_the_floor_is_the_best_guess_without_looking(task: str, floor: Floor) -> None:
+@pytest.mark.parametrize("task", ["same", "macro", "cola", "rank"])
+def test_the_floor_is_the_best_guess_without_looking(task: str) -> None:
     predicted, labels = drawn(task, 200, 0.7)
     found = against_floor(task, predicted, labels)
-    assert found.floor == pytest.approx(floor(labels)) and not found.constant
+    floors = {"same": f1_score(labels, np.ones(200)) if task == "same" else 0, "macro": 1 / 4}
+    assert found.floor == pytest.approx(floors.get(task, 0.0)) and not found.constant
     assert found.above and found.score == score_task(task, predicted, labels) > found.floor
     flat = against_floor(task, np.full(200, labels.max()), labels)
     assert flat.constant and not flat.above and flat.score <= flat.floor
@@ -108,9 +99,8 @@ def test_the_floor_is_the_best_guess_without_looking(task: str, floor: Floor) ->
 
 def test_rho_has_scipys_p() -> None:
     predicted, labels = drawn("rank", 60, 0.5)
-    found = against_floor("rank", predicted, labels)
     test = spearmanr(predicted, labels, alternative="greater")
-    assert (found.score, found.p) == pytest.approx((test.statistic, test.pvalue))
+    assert against_floor("rank", predicted, labels).p == pytest.approx(test.pvalue)
 
 
 def test_correlations_count_between_0_and_1_if_normalised() -> None:
