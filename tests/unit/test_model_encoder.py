@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from minbert.model import encoder as encoder_module
 from minbert.model.dropout import Dropout, dropout_mask, kept_share
 from minbert.model.encoder import Attention, compute_in, initialise, whole_encoder
-from minbert.model.precision import LayerNorm, Linear, to_fp32
+from minbert.model.precision import LayerNorm, Linear
 from minbert.spec.stage import Dropout as Rates
 
 
@@ -30,7 +30,7 @@ def test_dropout_is_off_in_evaluation_and_attention_has_a_rate_of_its_own(
     assert torch.equal(encoder(batch), encoder(batch))
     rates: list[float] = []
     monkeypatch.setattr(
-        encoder_module, "attend", lambda *given: rates.append(given[-1]) or given[0][:, :12]
+        encoder_module, "attend", lambda *given: rates.append(given[4]) or given[0][:, :12]
     )
     layer = Attention(TINY, Rates(sublayer=0.5, attention=0.25), 0)
     hidden = torch.randn(len(batch.tokens), TINY.hidden)
@@ -147,6 +147,6 @@ def test_in_bf16_norms_keep_fp32_weights_and_no_layer_changes_dtype_on_the_way()
     found = encoder(random_batch())
     inside = {dtype for name, dtype in kinds.items() if name.startswith("layers.")}
     assert inside == {torch.bfloat16}
-    torch.testing.assert_close(to_fp32(found), expected, rtol=0, atol=0.1)
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.1)
     compute_in(encoder, "fp32")
     assert torch.equal(encoder(random_batch()), expected)

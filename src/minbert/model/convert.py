@@ -53,55 +53,33 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
 def _convert(tensors: Mapping[str, Tensor], arch: Architecture, folder: Path) -> dict[str, Tensor]:
     with torch.device("meta"):
         encoder = whole_encoder(arch, Dropout()).state_dict()
-    pooler = arch.tensors.get("pooler.dense")
-    sources = {
-        ours: arch.hugging_face(ours)
-        for ours in encoder
-        if pooler or not ours.startswith("pooler.")
-    }
-    first_words = {name.partition(".")[0] for names in sources.values() for name in names}
-    found, state = _plain_names(tensors, arch.prefix, first_words), dict[str, Tensor]()
-    if pooler is None or f"{pooler}.weight" not in found:
+    found, state = {}, dict[str, Tensor]()
+    for name, tensor in tensors.items():
+        stem, _, last = name.removeprefix(arch.prefix).rpartition(".")
+        found[f"{stem}.{_OLD_NAMES.get(last, last)}"] = tensor
+    new_pooler = f"{arch.tensors.get('pooler.dense')}.weight" not in found
+    if new_pooler:
         log.warning(
             "%s: has no pooler. 'pooling: cls' starts from a new one, which gives tanh of the "
             "first token's state; 'mean' and 'max' need none",
             folder,
         )
-        # Not drawn: a frozen one would be a random map, and cached features know no seed.
-        state["pooler.dense.weight"] = torch.eye(arch.hidden)
-        state["pooler.dense.bias"] = torch.zeros(arch.hidden)
-    for ours, names in sources.items():
-        if ours not in state:
-            rows, *columns = encoder[ours].shape
-            shape = [rows // len(names), *columns]
+    for ours, like in encoder.items():
+        if new_pooler and ours.startswith("pooler."):
+            # Not drawn: a frozen one would be a random map, and cached features know no seed.
+            state[ours] = torch.eye(arch.hidden) if like.ndim == 2 else torch.zeros(arch.hidden)
+        else:
+            names = arch.hugging_face(ours)
+            shape = [len(like) // len(names), *like.shape[1:]]
             state[ours] = torch.cat([_take(found, name, shape, folder) for name in names])
-    if found:
-        raise UserError(
-            f"{folder}: unexpected tensor '{min(found)}'; config.json says {arch.family} with "
-            f"{arch.layers} layers. Does it belong to the weights?"
-        )
     return state
 
 
-def _plain_names(
-    tensors: Mapping[str, Tensor], prefix: str, first_words: set[str]
-) -> dict[str, Tensor]:
-    """Return the encoder's tensors under today's names: no heads, no constant `position_ids`."""
-    prefix = prefix if any(name.startswith(prefix) for name in tensors) else ""
-    found: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
-        stem, _, last = name.removeprefix(prefix).rpartition(".")
-        is_ours = name.startswith(prefix) and stem.partition(".")[0] in first_words
-        if is_ours and last != "position_ids":
-            found[f"{stem}.{_OLD_NAMES.get(last, last)}"] = tensor
-    return found
-
-
-def _take(found: dict[str, Tensor], name: str, shape: list[int], folder: Path) -> Tensor:
-    """Take a tensor out of `found`, float32; `UserError` if it is missing or unfit."""
+def _take(found: Mapping[str, Tensor], name: str, shape: list[int], folder: Path) -> Tensor:
+    """Return a tensor of `found`, float32; `UserError` if it is missing or unfit."""
     wrong = "missing"
     if name in found:
-        tensor = found.pop(name)
+        tensor = found[name]
         wrong, full = f"{tensor.dtype} of shape {list(tensor.shape)}", tensor.float()
         if list(full.shape) == shape and tensor.is_floating_point() and full.isfinite().all():
             return full

@@ -3,8 +3,6 @@
 Those of DistilBERT, RoBERTa and ELECTRA are the same but for what their `Architecture` says.
 """
 
-from collections.abc import Iterable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -13,7 +11,7 @@ from minbert.model.attention import attend
 from minbert.model.dropout import Dropout
 from minbert.model.packed import Packed
 from minbert.model.precision import LayerNorm, Linear
-from minbert.spec.architecture import Architecture
+from minbert.spec.architecture import Architecture, Parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout as Rates
 
@@ -96,6 +94,8 @@ class Sublayer(nn.Module):
 class Attention(Sublayer):
     """Multi-head self-attention of layer `number`, from 0: all layers of BERT are alike."""
 
+    window: int | None = None
+
     def __init__(self, arch: Architecture, dropout: Rates, number: int) -> None:
         super().__init__()
         self.heads = arch.heads
@@ -105,25 +105,18 @@ class Attention(Sublayer):
 
     def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:
         """Return the output; with `first_only` that of each row's first token alone, [B, H]."""
-        context = self.context(self.before(hidden), batch, first_only)
+        inside, query = self.before(hidden), None
+        width = hidden.shape[1]
+        projected = self.qkv(inside, slice(width if first_only else None, None))
         if first_only:
+            query = self.qkv(inside.index_select(0, batch.first), slice(width))
             hidden = hidden.index_select(0, batch.first)
-        return self.after(hidden, context)
+        return self.after(hidden, self.attend(projected, query, batch))
 
-    def context(self, hidden: Tensor, batch: Packed, first_only: bool) -> Tensor:
-        """Return what tokens, or first tokens, take from others, [T, H] or [B, H]."""
-        p = self.attention_dropout if self.training else 0.0
-        if first_only:
-            width = hidden.shape[1]
-            projected = self.qkv(hidden, slice(width, None))
-            query = self.qkv(hidden.index_select(0, batch.first), slice(width))
-        else:
-            projected, query = self.qkv(hidden), None
-        return self.attend(projected, query, batch, p)
-
-    def attend(self, projected: Tensor, query: Tensor | None, batch: Packed, p: float) -> Tensor:
+    def attend(self, projected: Tensor, query: Tensor | None, batch: Packed) -> Tensor:
         """Call `minbert.model.attention.attend` with queries and keys as they are compared."""
-        return attend(projected, query, batch, self.heads, p)
+        p = self.attention_dropout if self.training else 0.0
+        return attend(projected, query, batch, self.heads, p, self.window)
 
 
 class FeedForward(Sublayer):
@@ -152,13 +145,12 @@ class Layer(nn.Module):
         super().__init__()
         self.attention: Attention = load_part("attention", arch.attention)(arch, dropout, number)
         self.feed_forward = FeedForward(arch, dropout)
-        self.final_norm: nn.Module | None = None
+        self.final_norm: nn.Module = nn.Identity()
         if arch.norm_first and number == arch.layers - 1:
             self.final_norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=arch.bias)
 
     def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:
-        hidden = self.feed_forward(self.attention(hidden, batch, first_only))
-        return hidden if self.final_norm is None else self.final_norm(hidden)
+        return self.final_norm(self.feed_forward(self.attention(hidden, batch, first_only)))
 
 
 class Pooler(nn.Module):
@@ -173,24 +165,16 @@ class Pooler(nn.Module):
 
 
 class Stack(nn.Module):
-    """A run of an encoder's parts: the embeddings or not, some layers, the pooler or not.
+    """Some `parts` of an encoder: the embeddings or not, a run of layers, the pooler or not.
 
     Parameter names are those of the backbone's file: `layers.6` is its seventh layer in any stack.
     """
 
-    def __init__(
-        self,
-        arch: Architecture,
-        dropout: Rates,
-        *,
-        layers: Iterable[int],
-        embeddings: bool,
-        pooler: bool,
-    ) -> None:
+    def __init__(self, arch: Architecture, dropout: Rates, parts: Parts) -> None:
         super().__init__()
-        self.embeddings = Embeddings(arch, dropout) if embeddings else None
-        self.layers = nn.ModuleDict({str(n): Layer(arch, dropout, n) for n in layers})
-        self.pooler = Pooler(arch) if pooler else None
+        self.embeddings = Embeddings(arch, dropout) if parts.embeddings else None
+        self.layers = nn.ModuleDict({str(n): Layer(arch, dropout, n) for n in parts.layers})
+        self.pooler = Pooler(arch) if parts.pooler else None
 
     def forward(
         self,
@@ -215,7 +199,7 @@ class Stack(nn.Module):
 
 def whole_encoder(arch: Architecture, dropout: Rates) -> Stack:
     """Return the encoder with all of its parts; its state is a backbone's state."""
-    return Stack(arch, dropout, layers=range(arch.layers), embeddings=True, pooler=True)
+    return Stack(arch, dropout, Parts(range(arch.layers), embeddings=True, pooler=True))
 
 
 def compute_in(module: nn.Module, precision: str) -> None:
@@ -227,9 +211,7 @@ def compute_in(module: nn.Module, precision: str) -> None:
 
 def allocate(module: nn.Module) -> None:
     """Give meta parameters memory on the CPU; `nn.Module.to_empty` imports sympy to do the same."""
-    for part in module.modules():
-        for name, parameter in part.named_parameters(recurse=False):
-            setattr(part, name, nn.Parameter(torch.empty(parameter.shape)))
+    module._apply(lambda parameter: torch.empty(parameter.shape))
 
 
 def initialise(module: nn.Module, generator: torch.Generator | None = None) -> None:

@@ -9,9 +9,12 @@ from torch import Tensor
 from minbert.base.files import write_json
 from minbert.data.tokenizer import framing, load_tokenizer, save_tokenizer
 from minbert.model.sharing import SharedEncoder
-from minbert.model.weights import save_tensors
+from minbert.model.weights import save_weights
 from minbert.spec.architecture import WEIGHTS, Architecture
 from minbert.spec.hugging_face import ACTIVATIONS
+
+HEADER = {"format": "pt"}
+"""What `transformers` asks for in the header of weights."""
 
 
 def state_of(encoder: SharedEncoder, task: str) -> dict[str, Tensor]:
@@ -49,13 +52,7 @@ def write_hugging_face(
     }
     write_json(folder / "tokenizer_config.json", settings)
     save_tokenizer(tokenizer, folder / "tokenizer.json")
-    save_plain(folder / WEIGHTS, _tensors(state, arch))
-
-
-def save_plain(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file with the one entry in its header that `transformers` asks for."""
-    # Parts of one tensor share memory, which safetensors refuses.
-    save_tensors(path, {name: tensor.clone() for name, tensor in tensors.items()}, format="pt")
+    save_weights(folder / WEIGHTS, _tensors(state, arch), **HEADER)
 
 
 def _config(arch: Architecture) -> dict[str, Any]:
@@ -75,5 +72,7 @@ def _tensors(state: Mapping[str, Tensor], arch: Architecture) -> dict[str, Tenso
         if ours.startswith("pooler.") and "pooler.dense" not in arch.tensors:
             continue
         names = arch.hugging_face(ours)
-        found |= zip(names, tensor.chunk(len(names)), strict=True)
+        # Copies: parts of one tensor share memory, which safetensors refuses.
+        parts = (part.clone() for part in tensor.chunk(len(names)))
+        found |= zip(names, parts, strict=True)
     return found

@@ -1,13 +1,12 @@
 """AdapterFusion: in each sublayer, attention over the adapters of several tasks."""
 
+import re
 from collections.abc import Mapping, Sequence
-from itertools import count, takewhile
-from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from minbert.base.errors import UserError
 from minbert.model.adapter import Bottleneck, insert
 from minbert.model.precision import Linear
 from minbert.model.sharing import SharedEncoder
@@ -26,7 +25,7 @@ class Fusion(nn.Module):
 
     def __init__(self, hidden: int, widths: Sequence[int]) -> None:
         super().__init__()
-        self.adapters = nn.ModuleList(Bottleneck(hidden, width) for width in widths)
+        self.adapters: Any = nn.ModuleList(Bottleneck(hidden, width) for width in widths)
         self.adapters.requires_grad_(False)
         self.query = Linear(hidden, hidden)
         self.key = nn.Linear(hidden, hidden, bias=False)
@@ -39,8 +38,7 @@ class Fusion(nn.Module):
 
     def changes(self, hidden: Tensor) -> Tensor:
         """Return what each of the n adapters would add to `hidden` [T, H], [n, T, H]."""
-        bottlenecks = (b for b in self.adapters if isinstance(b, Bottleneck))
-        return torch.stack([bottleneck.change(hidden) for bottleneck in bottlenecks])
+        return torch.stack([adapter.change(hidden) for adapter in self.adapters])
 
     def weights(self, hidden: Tensor, changes: Tensor) -> Tensor:
         """Return the attention over the adapters, [n, T]; it sums to 1 over n."""
@@ -58,26 +56,17 @@ def add_fusion(encoder: SharedEncoder, widths: Sequence[int]) -> None:
     insert(encoder, lambda: Fusion(encoder.hidden, widths))
 
 
-def adapter_width(state: Mapping[str, Tensor], where: Path) -> int:
-    """Return the width of the adapters in a stage's weights; none: `UserError`."""
-    for name, tensor in state.items():
-        if name.endswith(".adapter.down.weight"):
-            return len(tensor)
-    raise UserError(f"{where}: holds no adapters to fuse; fuse stages with adapters")
+def adapter_widths(state: Mapping[str, Tensor]) -> list[int]:
+    """Return the widths of a stage's adapters, or of those that it fused, in order; none: []."""
+    first = re.compile(r"layers\.0\.attention\.adapter\..*down\.weight$")
+    names = sorted(filter(first.search, state), key=lambda name: (len(name), name))
+    return [len(state[name]) for name in names]
 
 
 def load_adapters(encoder: SharedEncoder, states: Sequence[Mapping[str, Tensor]]) -> None:
     """Copy each stage's adapters, from its `model.safetensors`, into the fusions of `encoder`."""
-    ours = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}
-    with torch.no_grad():
-        for number, state in enumerate(states):
-            for name, tensor in state.items():
-                if ".adapter." in name:
-                    ours[name.replace(".adapter.", f".adapter.adapters.{number}.")].copy_(tensor)
-
-
-def fused_widths(state: Mapping[str, Tensor]) -> tuple[int, ...]:
-    """Return the widths of the adapters in the weights of a fusion, in order; none: no fusion."""
-    first = next((name for name in state if ".adapter.adapters.0.down.weight" in name), "")
-    names = (first.replace("adapters.0", f"adapters.{n}") for n in count())
-    return tuple(len(state[name]) for name in takewhile(state.__contains__, names))
+    ours = encoder.state_dict(prefix="encoder.")
+    for number, state in enumerate(states):
+        for name, tensor in state.items():
+            if ".adapter." in name:
+                ours[name.replace(".adapter.", f".adapter.adapters.{number}.")].copy_(tensor)

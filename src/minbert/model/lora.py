@@ -25,10 +25,6 @@ class LowRank(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.up(self.down(x)) * self.scale
 
-    def matrix(self) -> Tensor:
-        """Return what `forward` multiplies by, [H, H], double."""
-        return self.scale * (self.up.weight.double() @ self.down.weight.double())
-
 
 class LoRALinear(Linear):
     """An attention's map to queries, keys and values, [T, H] to [T, 3H], changed in two of them."""
@@ -43,23 +39,11 @@ class LoRALinear(Linear):
     def forward(self, x: Tensor, outputs: slice = slice(None)) -> Tensor:
         found = super().forward(x, outputs)
         hidden = self.in_features
-        start, stop, _ = outputs.indices(self.out_features)
-        if start == 0:
+        if outputs.start is None:
             found[..., :hidden] += self.lora_query(x)
-        if stop == self.out_features:
+        if outputs.stop is None:
             found[..., -hidden:] += self.lora_value(x)
         return found
-
-    @torch.no_grad()
-    def merged(self) -> Linear:
-        """Return the plain map that computes the same."""
-        hidden = self.in_features
-        weight = self.weight.double()
-        weight[:hidden] += self.lora_query.matrix()
-        weight[-hidden:] += self.lora_value.matrix()
-        plain = Linear(hidden, self.out_features, bias=False)
-        plain.weight, plain.bias = nn.Parameter(weight.to(self.weight.dtype)), self.bias
-        return plain
 
 
 def add_lora(encoder: SharedEncoder, rank: int, alpha: float) -> None:
@@ -70,8 +54,13 @@ def add_lora(encoder: SharedEncoder, rank: int, alpha: float) -> None:
             module.qkv = LoRALinear(module.qkv, rank, alpha / rank)
 
 
+@torch.no_grad()
 def merge_lora(encoder: SharedEncoder) -> None:
     """Replace maps with changes by plain ones: `encoder` is then of the backbone's form."""
     for module in encoder.modules():
         if isinstance(module, Attention) and isinstance(module.qkv, LoRALinear):
-            module.qkv = module.qkv.merged()
+            qkv, width = module.qkv.double(), module.qkv.in_features
+            bias = qkv(torch.zeros(width).double())
+            weight = (qkv(torch.eye(width).double()) - bias).T
+            module.qkv = Linear(width, qkv.out_features, qkv.bias is not None)
+            module.qkv.load_state_dict({"weight": weight, "bias": bias}, strict=False)

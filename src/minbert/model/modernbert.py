@@ -5,7 +5,6 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from minbert.model.attention import attend
 from minbert.model.encoder import Attention
 from minbert.model.packed import Packed
 from minbert.spec.architecture import Architecture
@@ -28,7 +27,7 @@ class ModernAttention(Attention):
         self.window = None if everywhere else arch.window // 2
         self.base = arch.global_base if everywhere else arch.local_base or arch.global_base
 
-    def attend(self, projected: Tensor, query: Tensor | None, batch: Packed, p: float) -> Tensor:
+    def attend(self, projected: Tensor, query: Tensor | None, batch: Packed) -> Tensor:
         # A first token's query is at position 0, where nothing is turned.
         turned = 2 if query is None else 1
         size = self.output.in_features // self.heads
@@ -37,7 +36,7 @@ class ModernAttention(Attention):
         turns = batch.derive(("angles", *how), partial(angles, batch, *how))
         head = rotate(vectors[:, :turned], *turns)
         projected = torch.cat([head, vectors[:, turned:]], 1).flatten(1)
-        return attend(projected, query, batch, self.heads, p, self.window)
+        return super().attend(projected, query, batch)
 
 
 def angles(batch: Packed, base: float, size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

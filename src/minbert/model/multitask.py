@@ -6,14 +6,15 @@ from typing import Any
 from torch import Tensor, nn
 
 from minbert.model.heads import join
-from minbert.model.packed import Packed
 from minbert.model.pooling import Pooling
-from minbert.model.precision import to_fp32
 from minbert.model.sharing import SharedEncoder
 from minbert.spec.architecture import Architecture, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
+
+Batches = Sequence[tuple[str, Any]]
+"""Tasks, and for each what `pooled` takes: a `Packed` batch, or pooled embeddings."""
 
 
 class Heads(nn.Module):
@@ -46,16 +47,12 @@ class Heads(nn.Module):
             pooled = join(u, v, features)
         return self.heads[task](pooled)
 
-    def forward(
-        self, batches: Sequence[tuple[str, Any]], noise: Tensor | None = None
-    ) -> list[Tensor]:
+    def forward(self, batches: Batches, noise: Tensor | None = None) -> list[Tensor]:
         """Return the logits [B, classes] of each (task, batch), as `pooled` takes them."""
         pooled = self.pooled(batches, noise)
         return [self.from_pooled(task, of) for (task, _), of in zip(batches, pooled, strict=True)]
 
-    def pooled(
-        self, batches: Sequence[tuple[str, Any]], noise: Tensor | None = None
-    ) -> list[Tensor]:
+    def pooled(self, batches: Batches, noise: Tensor | None = None) -> list[Tensor]:
         """Return the pooled embeddings of each (task, batch): those that it holds."""
         return [batch for _, batch in batches]
 
@@ -90,9 +87,7 @@ class MultitaskModel(Heads):
                 self.convolutions[name] = layer(arch.hidden, task.convolution)
             self._poolings[name] = load_part("pooling", task.pooling)()
 
-    def pooled(
-        self, batches: Sequence[tuple[str, Packed]], noise: Tensor | None = None
-    ) -> list[Tensor]:
+    def pooled(self, batches: Batches, noise: Tensor | None = None) -> list[Tensor]:
         """Return the embeddings of the rows of each (task, batch), [rows, H], float32.
 
         `noise` [T, H] is added to the embeddings of all T tokens. Several batches go through the
@@ -103,11 +98,10 @@ class MultitaskModel(Heads):
         ]
         found = []
         outputs = self.encoder(batches, firsts, noise)
-        for (task, batch), output in zip(batches, outputs, strict=True):
+        for (task, batch), hidden in zip(batches, outputs, strict=True):
             convolved = task in self.convolutions
-            hidden = self.convolutions[task](output, batch) if convolved else output
-            pooler = self.encoder.pooler(task)
-            found.append(self._poolings[task](to_fp32(hidden), batch, pooler))
+            inside = self.convolutions[task](hidden, batch) if convolved else hidden
+            found.append(self._poolings[task](inside.float(), batch, self.encoder.pooler(task)))
         return found
 
     def shared_parameters(self) -> list[nn.Parameter]:

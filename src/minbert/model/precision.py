@@ -31,7 +31,7 @@ class Linear(nn.Linear):
     once a step, however many passes a step has.
     """
 
-    _copy: Tensor | None = None
+    _copy: Tensor
     _made_from: tuple[object, ...] = ()
 
     def forward(self, x: Tensor, outputs: slice = slice(None)) -> Tensor:
@@ -48,12 +48,9 @@ class Linear(nn.Linear):
     @torch.no_grad()
     def _rounded(self, dtype: torch.dtype) -> Tensor:
         weight = self.weight
-        made_from = (dtype, weight.device, weight.data_ptr(), weight._version)
-        if self._copy is None or self._made_from[:2] != made_from[:2]:
-            self._copy = torch.empty_like(weight, dtype=dtype)
+        made_from = dtype, weight.data_ptr(), weight._version
         if self._made_from != made_from:
-            self._copy.copy_(weight)
-            self._made_from = made_from
+            self._copy, self._made_from = weight.to(dtype), made_from
         return self._copy
 
 
@@ -66,8 +63,3 @@ class LayerNorm(nn.LayerNorm):
         weight = self.weight.to(x.dtype)
         bias = None if self.bias is None else self.bias.to(x.dtype)
         return F.layer_norm(x, self.normalized_shape, weight, bias, self.eps)
-
-
-def to_fp32(x: Tensor) -> Tensor:
-    """Return `x` in fp32 if it is in bf16."""
-    return x.float() if x.dtype == torch.bfloat16 else x

@@ -1,15 +1,14 @@
 """Which layers the tasks share: one encoder for all, one for each, or anything between."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from minbert.model.encoder import Pooler, Stack, allocate, initialise
 from minbert.model.packed import Packed, join
-from minbert.spec.architecture import Architecture, Shared
+from minbert.spec.architecture import Architecture, Parts
 from minbert.spec.stage import Dropout
 
 
@@ -20,23 +19,18 @@ class SharedEncoder(nn.Module):
     """
 
     def __init__(
-        self, arch: Architecture, tasks: Sequence[str], shared: Shared, dropout: Dropout
+        self, arch: Architecture, tasks: Sequence[str], shared: Parts, dropout: Dropout
     ) -> None:
         super().__init__()
         self.hidden = arch.hidden
-        rest = [number for number in range(arch.layers) if number not in shared.layers]
-        embeddings, pooler = shared.embeddings, shared.pooler
-        stack = partial(Stack, arch, dropout)
-        own = partial(stack, layers=rest, embeddings=not embeddings, pooler=not pooler)
+        layers = [number for number in range(arch.layers) if number not in shared.layers]
+        rest = Parts(layers, not shared.embeddings, not shared.pooler)
         # On the meta device first, so that nn.Linear does not draw weights that are not used.
         with torch.device("meta"):
-            self.shared = stack(layers=shared.layers, embeddings=embeddings, pooler=pooler)
-            self.own = nn.ModuleDict({task: own() for task in tasks})
+            self.shared = Stack(arch, dropout, shared)
+            self.own: Any = nn.ModuleDict({task: Stack(arch, dropout, rest) for task in tasks})
         allocate(self)
         initialise(self)
-
-    def _own(self, task: str) -> Stack:
-        return cast(Stack, self.own[task])
 
     @property
     def can_run_jointly(self) -> bool:
@@ -56,7 +50,7 @@ class SharedEncoder(nn.Module):
         to the embeddings. There may be several batches if tasks `can_run_jointly`: they go through
         the shared layers as one.
         """
-        own = [self._own(task) for task, _ in batches]
+        own = [self.own[task] for task, _ in batches]
         if self.shared.embeddings is None:
             ((_, batch),), (stack,), (first,) = batches, own, first_only
             hidden = stack(batch, noise=noise, first_only=first and not self.shared.layers)
@@ -69,8 +63,7 @@ class SharedEncoder(nn.Module):
         return [stack(batch, part, first_only=first) for stack, (_, batch), part, first in given]
 
     def pooler(self, task: str) -> Pooler:
-        pooler = self.shared.pooler or self._own(task).pooler
-        assert pooler is not None
+        pooler: Pooler = self.shared.pooler or self.own[task].pooler
         return pooler
 
     def shared_parameters(self) -> list[nn.Parameter]:
@@ -82,9 +75,7 @@ class SharedEncoder(nn.Module):
         below = list(self.shared.parameters()) if len(self.own) == 1 else []
         return below + list(self.own[task].parameters())
 
-    @torch.no_grad()
     def load_backbone(self, state: Mapping[str, Tensor]) -> None:
         """Start every copy from the same backbone: `state` has the names of `whole_encoder`."""
         for stack in (self.shared, *self.own.values()):
-            for name, parameter in stack.named_parameters():
-                parameter.copy_(state[name])
+            stack.load_state_dict({name: state[name] for name in stack.state_dict()})

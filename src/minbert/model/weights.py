@@ -16,19 +16,16 @@ CHECKSUM = "sha256"
 """The header's only entry: safetensors writes several in an order that changes by the process."""
 
 
-def save_weights(path: Path, state: Mapping[str, Tensor]) -> None:
-    """Write `state` with its checksum to the safetensors file `path`, whole or not at all."""
+def save_weights(path: Path, state: Mapping[str, Tensor], **metadata: str) -> None:
+    """Write `state` to the safetensors file `path`, whole or not at all.
+
+    Its header has `metadata`, or the checksum if there are none.
+    """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
-    save_tensors(path, tensors, **{CHECKSUM: checksum(tensors)})
-
-
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], **metadata: str) -> None:
-    """Write `tensors` to the safetensors file `path`, with `metadata` in its header."""
     with whole(path) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode
-        plain = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
-        save_file(plain, temporary, metadata=metadata)
+        save_file(tensors, temporary, metadata=metadata or {CHECKSUM: checksum(tensors)})
         temporary.chmod(mode)  # safetensors lets nobody else read it
 
 
@@ -44,17 +41,15 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 def load_weights(path: Path) -> dict[str, Tensor]:
     """Read a safetensors file on the CPU; `UserError` if it is missing or damaged."""
     try:
-        with path.open("rb") as handle:  # safetensors takes what may not be read for missing
-            start = handle.read(30)
         with safe_open(path, "pt") as file:
             written = (file.metadata() or {}).get(CHECKSUM)
         tensors = load_file(path)
     except FileNotFoundError:
-        raise UserError(f"{path}: no such weights file") from None
+        raise UserError(f"{path}: no such weights file, or it may not be read") from None
     except SafetensorError as error:
         raise UserError(
-            f"{path}: not a whole safetensors file ({error}; it begins with {start!r}); make or "
-            "download the file itself again (`git lfs pull` in place of Git LFS's pointers)"
+            f"{path}: not a whole safetensors file ({error}); make or download the file itself "
+            "again (`git lfs pull` in place of Git LFS's pointers)"
         ) from error
     # A file from elsewhere need not hold a checksum.
     if written not in (None, checksum(tensors)):

@@ -16,9 +16,10 @@ from torch import Tensor
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
 from minbert.model.adapter import sublayers
-from minbert.model.export import save_plain, state_of, write_hugging_face
+from minbert.model.export import HEADER, state_of, write_hugging_face
 from minbert.model.lora import merge_lora
 from minbert.model.multitask import MultitaskModel
+from minbert.model.weights import save_weights
 from minbert.predict.card import card_facts
 from minbert.predict.predictor import Predictor, source_of
 from minbert.predict.resolve_run import Run, find, plans
@@ -121,7 +122,7 @@ def write_model(
             "reading": " ".join(reading.split()),
         }
     write_hugging_face(folder, state, arch, tokenizer, max_length)
-    save_plain(folder / HEAD_WEIGHTS, heads)
+    save_weights(folder / HEAD_WEIGHTS, heads, **HEADER)
     write_json(folder / HEAD_FACTS, {"tasks": facts, "max_length": max_length})
 
 

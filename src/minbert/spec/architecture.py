@@ -1,6 +1,6 @@
 """Shapes of an encoder, those of backbones known by name, and how many layers tasks share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -190,15 +190,15 @@ def architecture_parts(arch: Architecture | None) -> tuple[str, ...]:
     )
 
 
-class Shared(NamedTuple):
-    """What the tasks of a stage share of an encoder; each has a copy of the rest."""
+class Parts(NamedTuple):
+    """Parts of an encoder, such as those that the tasks of a stage share."""
 
-    layers: range
+    layers: Sequence[int]
     embeddings: bool
     pooler: bool
 
 
-def shared_parts(shared_layers: float | str, shared_end: str, layers: int) -> Shared:
+def shared_parts(shared_layers: float | str, shared_end: str, layers: int) -> Parts:
     """Return what is shared of an encoder of so many `layers`.
 
     From the bottom: the embeddings and the first of them. From the `top`: the last of them and the
@@ -207,15 +207,15 @@ def shared_parts(shared_layers: float | str, shared_end: str, layers: int) -> Sh
     """
     depth = shared_depth(shared_layers, layers)
     if depth is None:
-        return Shared(range(0), embeddings=False, pooler=False)
+        return Parts(range(0), embeddings=False, pooler=False)
     if shared_end == "bottom":
-        return Shared(range(depth), embeddings=True, pooler=depth == layers)
+        return Parts(range(depth), embeddings=True, pooler=depth == layers)
     if depth == 0:
         raise UserError(
             f"shared_layers is {shared_layers}, none of {layers} layers, with 'shared_end: top'; "
             "share one or more, or give 'none'"
         )
-    return Shared(range(layers - depth, layers), embeddings=depth == layers, pooler=True)
+    return Parts(range(layers - depth, layers), embeddings=depth == layers, pooler=True)
 
 
 def shared_depth(shared_layers: float | str, layers: int) -> int | None:

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from minbert.model.encoder import compute_in
 from minbert.model.packed import Packed
-from minbert.model.precision import to_fp32
 from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.architecture import WEIGHTS, read_architecture, shared_parts
@@ -56,7 +55,7 @@ def cache_features(
 
     def pooled(batches: Sequence[tuple[str, Packed]]) -> list[Tensor]:
         ((_, batch),), (hidden,) = batches, encoder(batches, [pool.first_only])
-        return [pool(to_fp32(hidden), batch, encoder.pooler(task))]
+        return [pool(hidden.float(), batch, encoder.pooler(task))]
 
     splits = reader(backbone, max_length, device)(tokens, task, pairing)
     save_weights(out, {name: of.pool(pooled) for name, of in splits.items() if len(of)})

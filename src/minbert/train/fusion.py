@@ -6,7 +6,7 @@ from functools import partial
 from torch import Tensor
 
 from minbert.model.adapter import sublayers
-from minbert.model.fusion import Fusion, adapter_width, add_fusion, fused_widths, load_adapters
+from minbert.model.fusion import Fusion, adapter_widths, add_fusion, load_adapters
 from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights
 from minbert.spec.stage import StageSpec
@@ -19,13 +19,12 @@ class FusionTuned(AdapterTuned):
 
     @staticmethod
     def insert(encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]) -> None:
-        add_fusion(encoder, fused_widths(state))
+        add_fusion(encoder, adapter_widths(state))
 
     def _start(self, spec: StageSpec, sources: Sources) -> None:
         encoder = self.module.encoder
         states = [load_weights(path) for path in sources.adapters]
-        found = zip(states, sources.adapters, strict=True)
-        add_fusion(encoder, [adapter_width(state, path) for state, path in found])
+        add_fusion(encoder, [width for state in states for width in adapter_widths(state)])
         load_adapters(encoder, states)
 
     def details(self, task: str) -> dict[str, float]:
