@@ -74,6 +74,7 @@ def test_figures_are_drawn_from_what_there_is(
         source.rename(at)
     jobs = {f"{kind}-{key}": {"needs": {}, "extra": {}} for _, kind, key in listed["shown"]}
     about = {"variants": [], "options": "", "stamp": "s", "below": "", "jobs": jobs, "files": {}}
+    about["configured"] = ["config.yaml"]
     plan = write_plan(tmp_path, listed | about)
     write_text(tmp_path / "tables" / "index.csv", "status\nscored\n")
     write_text(tmp_path / "figures" / "p" / "broken.png", "of an earlier plan")

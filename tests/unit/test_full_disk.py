@@ -99,51 +99,6 @@ def test_a_folder_in_the_place_of_a_file_is_told_as_that(tmp_path: Path) -> None
     assert explain_os_error(raised.value) == told
 
 
-LIMITED = """
-import resource, sys, torch, pyarrow as pa
-from pathlib import Path
-import pyarrow.parquet as pq
-from minbert.base.files import whole, write_text
-from minbert.model.weights import save_weights
-from minbert.train.checkpoints import Checkpoints
-folder = Path(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-
-class Part:
-    def state_dict(self):
-        return {"a": torch.zeros(5000)}
-
-def state():
-    checkpoints = Checkpoints(folder, every=300)
-    checkpoints.resume({"model": Part()}, "cpu, fp32")
-    checkpoints.save(step=3)
-
-def parquet(path):
-    with whole(path) as temporary:
-        pq.write_table(pa.table({"a": torch.rand(5000).numpy()}), temporary)
-
-for write in (
-    lambda: save_weights(folder / "model.safetensors", {"a": torch.zeros(5000)}),
-    lambda: write_text(folder / "run.json", "x" * 9000),
-    lambda: parquet(folder / "history.parquet"),
-    state,
-):
-    try:
-        write()
-    except OSError as error:
-        print(error.errno, Path(error.filename).name)
-print([path.name for path in folder.iterdir()])
-"""
-
-
-def test_every_writer_names_its_file_and_leaves_nothing(tmp_path: Path) -> None:
-    """A limit on the size of files, which needs no root, is a full disk to who writes."""
-    words = [sys.executable, "-c", LIMITED, str(tmp_path)]
-    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    files = ("model.safetensors", "run.json", "history.parquet", "state-3.pt")
-    assert told.splitlines() == [*(f"{errno.EFBIG} {name}" for name in files), "[]"]
-
-
 def test_a_store_on_a_full_disk_gets_every_point_when_there_is_room(
     disk: SmallDisk, mlflow_store: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

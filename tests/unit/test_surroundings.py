@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from small_disk import read_only
 
 from minbert.base.errors import explain_os_error
-from minbert.base.process import process_start_time
 from minbert.commands.cli import main
 from minbert.commands.plan import read_plan
 from minbert.plan.describe import write
@@ -19,25 +16,6 @@ from minbert.predict.predict import predict
 
 REPOSITORY = Path(__file__).parents[2]
 BUILTIN = ("data=builtin", "backbone=builtin", "grids=[hybrid-bert]")
-
-
-def test_a_process_may_have_any_name_and_may_just_have_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A name is cut to 15 bytes, maybe within a character."""
-    name, born = Path("/proc/self/comm"), process_start_time(os.getpid())
-    before = name.read_bytes()
-    name.write_bytes(b"\xd0) 1")
-    try:
-        assert process_start_time(os.getpid()) == born and born.isdigit()
-    finally:
-        name.write_bytes(before)
-
-    def ended(*_: Any, **__: Any) -> str:
-        raise ProcessLookupError
-
-    monkeypatch.setattr(Path, "read_text", ended)
-    assert process_start_time(os.getpid()) == ""
 
 
 def test_results_that_cannot_be_written_are_named(

@@ -27,7 +27,6 @@ from minbert.store.plans import (
     held,
     plan_path,
     products,
-    read_plan,
 )
 
 PUBLISHER = "minbert.publish.publish"
@@ -105,13 +104,7 @@ class Plan(Experiment):
 
     def check_names(self) -> None:
         """Refuse to publish over the plain names of a configuration of other files."""
-        plan = held(self.names).get("plan")
-        if not plan or not plan_path(self.root, plan).exists():
-            return
-        try:
-            other = read_plan(self.root, plan).get("configured", self.configured)
-        except UserError:  # It is damaged, and is written again.
-            return
+        other = held(self.names).get("configured", self.configured)
         if other != self.configured:
             raise UserError(
                 f"{self.names} has the tables and figures as {', '.join(other)} made them, and "

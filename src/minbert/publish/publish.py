@@ -200,4 +200,5 @@ def _say(
     Those of a plan of a part are in a folder of their own, and leave the others as they are.
     """
     page = {"plan": plan, "stamp": stamp, "names": sorted(names)}
+    page["configured"] = record["configured"]
     write_json(root / record["below"] / PUBLISHED, page)
