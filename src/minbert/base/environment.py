@@ -1,9 +1,10 @@
 """What a run ran on: versions, commit, device. Recorded beside results; part of no key."""
 
 import platform
+import re
 import resource
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +20,15 @@ CPUS, STATUS = Path("/proc/cpuinfo"), Path("/proc/self/status")
 def commit() -> str:
     """Return the short git commit of this copy of minbert, with `+` if its code differs from it.
 
-    Code is the package, new modules included; grids and configuration are not. It is `unknown`
-    without git, or if the repository around the copy does not track it: a wheel in an environment
-    inside another project is of none of that project's commits.
+    It is the last commit that changed the code: the package, new modules included, without grids
+    and configuration. It is `unknown` without git, or if the repository around the copy does not
+    track it, as of a wheel in an environment inside another project.
     """
-    here = Path(__file__)
-    if not lines_of("git", "ls-files", here.name, timeout=10, folder=here.parent):
-        return "unknown"
-    described = ("describe", "--always", "--exclude=*", "--abbrev=10")
-    changed = ("--no-optional-locks", "status", "--porcelain", "--branch", "--", "..")
-    found, status = (
-        lines_of("git", *words, timeout=10, folder=here.parent) for words in (described, changed)
-    )
-    # The first line of the status is the branch.
-    return found[0] + "+" * (len(status) > 1) if found and status else "unknown"
+    package = Path(__file__).parents[1]
+    last = ("log", "-1", "--abbrev=10", "--format=%h", "--", ".")
+    changed = ("--no-optional-locks", "status", "--porcelain", "--", ".")
+    found, status = (lines_of("git", *of, timeout=10, folder=package) for of in (last, changed))
+    return found[0] + "+" * bool(status) if found else "unknown"
 
 
 def environment(device: str, threads: int, precision: str) -> dict[str, Any]:
@@ -41,7 +37,7 @@ def environment(device: str, threads: int, precision: str) -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         # minbert itself need not be installed: an environment may have its packages alone.
-        "packages": {"minbert": VERSION, **{name: _version(name) for name in DEPENDENCIES}},
+        "packages": {"minbert": VERSION, **{name: version(name) for name in DEPENDENCIES}},
         "commit": commit(),
         "cpu": cpu(),
         "device": device,
@@ -52,23 +48,14 @@ def environment(device: str, threads: int, precision: str) -> dict[str, Any]:
 
 def cpu() -> str:
     """Return the model of this machine's CPU, as far as the system names it."""
-    lines = CPUS.read_text().splitlines() if CPUS.exists() else []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor())
+    found = re.search(r"^model name\s*: (.*)", CPUS.read_text() if CPUS.exists() else "", re.M)
+    return found[1] if found else platform.processor()
 
 
 def peak_memory() -> int:
     """Return the most main memory that this process has held, in bytes."""
     # On Linux `getrusage` would also count the parent process. Some sandboxes do not tell `VmHWM`.
-    for line in STATUS.read_text().splitlines() if STATUS.exists() else ():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
+    if found := re.search(r"VmHWM:\s*(\d+)", STATUS.read_text() if STATUS.exists() else ""):
+        return int(found[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "absent"

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST}
+_CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 class UserError(Exception):
@@ -38,8 +39,7 @@ def naming(path: Path | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None and error.errno is not None:
-            error.filename = str(path)
+        error.filename = error.filename or str(path)
         raise
 
 
@@ -52,8 +52,12 @@ def explain_os_error(error: OSError) -> str | None:
             f"cannot write {path}: {error.strerror}; make room (`minbert gc` lists what is no "
             "longer needed) and run the same command again: finished results are kept"
         )
-    if error.errno == errno.EISDIR:
-        return f"{path} is a folder, expected a file there; move it away"
+    if error.errno in _NO_LOCKS:
+        return (
+            f"cannot lock a file ({error.strerror}), and without locks two jobs could write the "
+            "same files: mount the disk with them (Lustre: `-o flock`; NFS: version 4, or lockd), "
+            "or choose another place (`results` in config.yaml)"
+        )
     if error.errno in _CLOSED:
         return (
             f"cannot read or write {path}: {error.strerror}; make it readable and its folder "

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,12 +26,11 @@ def whole(path: Path | str) -> Iterator[Path]:
             os.fsync(handle.fileno())
         os.replace(temporary, path)
     except Exception as error:
-        # torch's own error hides the system's, which it was raised after.
-        number = getattr(error, "errno", None) or getattr(error.__context__, "errno", None)
-        if found := re.search(r"\(os error (\d+)\)", str(error)):  # an error of a Rust library
-            number = number or int(found[1])
-        if number in FULL:
-            raise OSError(number, os.strerror(number), str(path)) from error
+        # Rust libraries quote the system's error; torch raises its own after it.
+        said = f"{error!r} {error.__context__!r}"
+        for number in FULL:
+            if os.strerror(number) in said:
+                raise OSError(number, os.strerror(number), str(path)) from error
         raise
     finally:
         temporary.unlink(missing_ok=True)

@@ -2,20 +2,10 @@
 
 import gc
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
-from types import ModuleType
-
-
-class _NoPandas(MetaPathFinder):
-    """Says that there is no pandas."""
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("pandas is not imported here", name=name)
+from types import SimpleNamespace
+from typing import Any
 
 
 def without_pandas() -> None:
@@ -26,7 +16,7 @@ def without_pandas() -> None:
     """
     if "pandas" in sys.modules:
         return
-    finder = _NoPandas()
+    finder: Any = SimpleNamespace(find_spec=_refuse_pandas)
     sys.meta_path.insert(0, finder)
     try:
         import pyarrow
@@ -34,6 +24,11 @@ def without_pandas() -> None:
         pyarrow.array([0])
     finally:
         sys.meta_path.remove(finder)
+
+
+def _refuse_pandas(name: str, *_: object) -> None:
+    if name == "pandas":
+        raise ModuleNotFoundError("pandas is not imported here", name=name)
 
 
 @contextmanager

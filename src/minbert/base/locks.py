@@ -1,6 +1,5 @@
 """Locks on files (`flock`). A lock ends with the process that holds it, however that ends."""
 
-import errno
 import fcntl
 import os
 import sys
@@ -10,19 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from minbert.base.errors import UserError, naming
+from minbert.base.errors import UserError
 
 FOREVER = float("inf")
 CLUSTER_PATIENCE = 120.0
 _LOOK_SECONDS = 0.2
-_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
-def take(handle: int | IO[Any], path: Path, patience: float = 0.0, *, shared: bool = False) -> bool:
+def take(handle: int | IO[Any], patience: float = 0.0, *, shared: bool = False) -> bool:
     """Lock the open file `handle` and return whether that succeeded within `patience` seconds.
 
-    The lock is exclusive unless `shared`, and is freed when the file is closed. Raises `UserError`
-    naming `path` if the file system has no locks.
+    The lock is exclusive unless `shared`, and is freed when the file is closed.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -32,14 +29,6 @@ def take(handle: int | IO[Any], path: Path, patience: float = 0.0, *, shared: bo
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 return False
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-            raise UserError(
-                f"{path} cannot be locked ({error.strerror}): its file system has no locks, and "
-                "without them two jobs could write the same files. Mount it with locks (Lustre: "
-                "`-o flock`; NFS: version 4, or lockd), or put `results` elsewhere."
-            ) from None
         time.sleep(_LOOK_SECONDS)
 
 
@@ -48,7 +37,7 @@ def is_held(path: Path) -> bool:
     try:
         # Shared, so that two that ask at once do not take each other for the holder.
         with path.open() as handle:
-            return not take(handle, path, shared=True)
+            return not take(handle, shared=True)
     except FileNotFoundError:
         return False
 
@@ -62,19 +51,18 @@ def exclusive_lock(folder: Path, what: str, patience: float = 0.0) -> Iterator[b
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "lock"
     with path.open("a+", encoding="utf-8") as handle:
-        if waited := not take(handle, path):
+        if waited := not take(handle):
             holder = path.read_text(encoding="utf-8").strip() or "unknown"
             if patience:
                 print(f"waiting for process {holder}: {what}", file=sys.stderr, flush=True)
-            if not take(handle, path, patience):
+            if not take(handle, patience):
                 raise UserError(
                     f"{what} is already running (process {holder}, lock {path}). Wait for it to "
                     "end, or stop it, then run again."
                 )
-        with naming(path):
-            handle.truncate(0)
-            handle.write(f"{os.getpid()} on {os.uname().nodename}")
-            handle.flush()
+        handle.truncate(0)
+        handle.write(f"{os.getpid()} on {os.uname().nodename}")
+        handle.flush()
         yield waited
 
 
@@ -87,9 +75,8 @@ def results_lock(root: Path, *, alone: bool = False) -> Iterator[None]:
     """
     path = root / "work" / "lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    # On a disk that can only be read, a shared lock still keeps others away.
-    with path.open("r" if path.exists() and not alone else "a+", encoding="utf-8") as handle:
-        if not take(handle, path, shared=not alone):
+    with path.open("a") as handle:
+        if not take(handle, shared=not alone):
             other = "a workflow or a job, perhaps of another clone of the repository, works there"
             holder = other if alone else "`minbert gc`, `adopt` or `unbundle` works there"
             raise UserError(f"{root} is in use: {holder}. Wait for its end, then run again.")

@@ -53,23 +53,13 @@ def some(names: Iterable[str]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in its two largest units."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 600:
-        return f"{whole // 60} min {whole % 60} s"
-    return (
-        f"{round(whole / 60)} min"
-        if whole < 3600
-        else f"{whole // 3600} h {whole % 3600 // 60} min"
-    )
+    """Return a time in seconds, minutes, or hours and minutes."""
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min" if seconds >= 60 else f"{round(seconds)} s"
+    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def shown_size(number: float) -> str:
     """Return a number of bytes for people."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if number < 1000 or unit == "GB":
-            break
-        number /= 1000
-    return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+    return f"{number / 1e6:,.1f} MB"

@@ -106,9 +106,7 @@ class Progress(logging.Handler):
         spent, every = (sum(work.seconds for work in works) for works in (self.done, self.jobs))
         if spent and every > spent:
             left = (time.monotonic() - self.started) * (every - spent) / spent
-            parts.append(
-                f"about {duration(60 * max(1, round(left / 60))).removesuffix(' 0 s')} left"
-            )
+            parts.append(f"about {duration(left)} left")
         if self.failed:
             parts.append(f"failed: {len(self.failed)}")
         if names := sorted(work.name for work in list(self.running.values())):

@@ -61,7 +61,7 @@ def lease(look: Callable[[], list[Card]], memory: int | None, say: Say) -> Itera
     path, told, card = folder / "master", False, None
     with ExitStack() as slots:
         with path.open("a") as master:
-            while not take(master, path) or not (card := _with_room(folder, look(), memory, slots)):
+            while not take(master) or not (card := _with_room(folder, look(), memory, slots)):
                 if not told:
                     size = "a whole GPU" if memory is None else f"{memory / 1e9:.1f} GB of a GPU"
                     say(f"waits for {size} (locks: {folder})")
@@ -75,7 +75,7 @@ def _with_room(
 ) -> Card | None:
     """Lock what a job needs of the card with the most free slots; None if none has room."""
     opened = {c: [(folder / f"{c.identity}.{n}").open("a") for n in range(SLOTS)] for c in cards}
-    free = {card: [file for file in opened[card] if take(file, folder)] for card in cards}
+    free = {card: [file for file in opened[card] if take(file)] for card in cards}
     fit = [c for c in cards if len(free[c]) >= c.needed(memory) and c.has_room(memory)]
     found = max(fit, key=lambda card: len(free[card]), default=None)
     kept = free[found][: found.needed(memory)] if found else []

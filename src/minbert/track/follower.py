@@ -126,7 +126,7 @@ class Follower:
         path = self.root / FOLLOWER
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as lock:
-            ours = take(lock, path, _PATIENCE)
+            ours = take(lock, _PATIENCE)
             if not ours:
                 say(f"another follower works on {self.root / TRACKING}; leaving all to it")
             elif self.plan is not None:

@@ -68,7 +68,7 @@ class Journal:
         draft.mkdir(parents=True)
         try:
             lock = os.open(draft / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-            take(lock, draft / "lock")
+            take(lock)
             write_json(draft / "run.json", described)
         except (OSError, UserError):
             shutil.rmtree(draft)

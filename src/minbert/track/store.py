@@ -223,7 +223,7 @@ def _create(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = path.with_name(f".{path.name}.lock")
     with lock.open("a", encoding="utf-8") as handle:
-        take(handle, lock, FOREVER)
+        take(handle, FOREVER)
         if path.exists():
             return
         network = on_network_disk(path.parent.resolve())
