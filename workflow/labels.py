@@ -239,7 +239,7 @@ def examples_of(task: str, course: Path) -> list[Example]:
     for split, path in paths.items():
         check_file(task, split, path)
     forms: Mapping[str, Any] = dict.fromkeys(paths, BUILT_IN[task].format)
-    return read_dataset({"task": task, "forms": forms, **BUILT_IN[task].reading}, paths).examples
+    return read_dataset({"task": task, "forms": forms, **BUILT_IN[task].reading}, paths)[0]
 
 
 if __name__ == "__main__":

@@ -29,9 +29,8 @@ def corpus() -> dict[str, list[Example]]:
         entry = BUILT_IN[task]
         paths = {split: CORPUS / getattr(entry.files, split).path for split in SPLITS}
         spec = {"task": task, "forms": dict.fromkeys(SPLITS, "tsv"), **entry.reading}
-        found = read_dataset(spec, paths)
-        assert not found.rejected
-        corpus[task] = found.examples
+        corpus[task], rejected = read_dataset(spec, paths)
+        assert not rejected
     return corpus
 
 

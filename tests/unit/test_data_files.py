@@ -210,7 +210,7 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
     "damaged parquet": (
         {"t.parquet": b"PAR1 and then nothing"},
         {"files": {"train": "t.parquet", "dev": "d.tsv"}},
-        r"t\.parquet: is damaged or not a parquet file",
+        r"t\.parquet: is missing, damaged or no such table",
     ),
     "unknown ending": (
         {"t.xlsx": b"PK\x03\x04"},
@@ -265,8 +265,9 @@ def test_the_courses_files(
 ) -> None:
     files = {split: getattr(BUILT_IN[task].files, split) for split in SPLITS}
     found = read(task, **{split: COURSE / file.path for split, file in files.items()})
-    assert tuple(write_dataset(task, found, tmp_path)["rows"].values()) == sizes
-    assert sorted(row.line for row in found.rejected) == malformed
+    report = write_dataset({"task": task}, *found, tmp_path)
+    assert tuple(report["rows"].values()) == sizes
+    assert sorted(row.line for row in found[1]) == malformed
     for file in files.values() if task != "para" else ():  # of which the folder has a part
         assert checksum(COURSE / file.path, "git:") == file.checksum
 
@@ -277,9 +278,9 @@ def test_the_courses_form_has_an_index_and_tests_without_labels(tmp_path: Path) 
     (tmp_path / "train.csv").write_text(head + "0\ta1\t caf\x92 . \t1\n1\tb\tno\0\t1\n", "utf-8")
     (tmp_path / "test.csv").write_text("0\t\tid\tsentence\n1\t0.0\tb1\t Dull .\n")
     found = read("cfimdb", test=tmp_path / "test.csv", train=tmp_path / "train.csv")
-    told = [(e.id, e.split, e.sentence1, e.label) for e in found.examples]
+    told = [(e.id, e.split, e.sentence1, e.label) for e in found[0]]
     assert told == [("a1", "train", "caf\x92 .", 1.0), ("b1", "test", "Dull .", None)]
-    assert [r[:2] + r[3:] for r in found.rejected] == [("train.csv", 3, "1\tb\tno\0\t1", "train")]
+    assert [(r.split, r.line, r.text) for r in found[1]] == [("train", 3, "1\tb\tno\0\t1")]
 
 
 NOT_NAMED = "label '{}' is not one of world, sports, business or a whole number from 0 to 2"
@@ -337,7 +338,7 @@ def test_a_report_and_a_table_of_all_examples(tmp_path: Path) -> None:
         Example("4", "dev", "New", "pair", 1.9),
         Example("5", "test", "new", "pair", None),
     ]
-    report = write_dataset("sts", Dataset(pairs, []), tmp_path)
+    report = write_dataset({"task": "sts"}, pairs, [], tmp_path)
     assert report == {
         "task": "sts",
         "rows": {"train": 2, "dev": 2, "test": 1},
@@ -355,7 +356,7 @@ def test_a_report_and_a_table_of_all_examples(tmp_path: Path) -> None:
 def test_a_limit_takes_rows_at_even_distances_and_absent_classes_are_told(tmp_path: Path) -> None:
     given = [Example(f"{s}{n}", s, f"{s} {n}", None, n % 4) for s in SPLITS[:2] for n in range(10)]
     for limit, kept in ((4, (0, 2, 5, 7)), (99, range(10))):
-        report = write_dataset("sst", Dataset(given, []), tmp_path, limit)
+        report = write_dataset({"task": "sst", "limit": limit}, given, [], tmp_path)
         found = [e.id for e in examples(tmp_path)]
         assert found == [f"{split}{n}" for split in SPLITS[:2] for n in kept]
     assert report["warnings"] == ["train has no row of its class 'positive'"]

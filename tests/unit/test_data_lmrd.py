@@ -36,10 +36,10 @@ def archive(path: Path, files: dict[str, bytes], reverse: bool = False) -> Path:
 
 def read(path: Path) -> list[Example]:
     spec = {"task": "lmrd", "forms": {}, **BUILT_IN["lmrd"].reading}
-    found = read_dataset(spec, {"archive": path})
-    assert found.rejected == []
-    assert Counter(e.split for e in found.examples) == {"train": 54, "dev": 6, "test": 60}
-    return found.examples
+    examples, rejected = read_dataset(spec, {"archive": path})
+    assert rejected == []
+    assert Counter(e.split for e in examples) == {"train": 54, "dev": 6, "test": 60}
+    return examples
 
 
 def test_ratings_become_classes_and_dev_is_a_tenth_of_train(tmp_path: Path) -> None:

@@ -21,19 +21,21 @@ def test_columns_in_their_order_of_rows_that_have_all_values(tmp_path: Path) -> 
     assert read_file(path, ["n", "id"]).column_names == ["n", "id"]
     assert read_file(path, ["id"], {"split": "dev", "n": 2}).to_pydict() == {"id": ["b"]}
     assert read_file(path, ["id"], {"id": ["a", "c"]}).to_pydict() == {"id": ["a", "c"]}
-    with pytest.raises(UserError, match=r"no column 'ids' .*; found id, split, n\. Did you mean"):
-        read_file(path, ["ids"])
-    with pytest.raises(UserError, match="absent: there is no such file"):
-        read_file(path.with_name("absent"))
 
 
-def test_damage_is_seen_by_the_pages_checksums(tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_file_is_told_and_damage_is_seen_by_checksums(tmp_path: Path) -> None:
     path, draw = tmp_path / "table.parquet", random.Random(0)
+    told = r"table\.parquet: is missing, damaged or no such table .*delete it and run"
+    with pytest.raises(UserError, match=told):
+        read_file(path)
     table = pa.table({"prediction": [draw.random() for _ in range(500)]})
     pq.write_table(table, path, write_page_checksum=True)
+    for columns, where in ((["id"], {}), (["prediction"], {"id": 1}), (None, {"id": 1})):
+        with pytest.raises(UserError, match=told):
+            read_file(path, columns, where)
     content = bytearray(path.read_bytes())
     content[1000] ^= 1
     for damaged in (b"id,split", bytes(content)):
         path.write_bytes(damaged)
-        with pytest.raises(UserError, match=r"table\.parquet: is damaged or not .*delete it and r"):
+        with pytest.raises(UserError, match=told):
             read_file(path)

@@ -30,10 +30,10 @@ def _tasks() -> Iterator[None]:
 def drawn(task: str, n: int, skill: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return predictions and labels of a task, right with probability `skill`."""
     draw = np.random.default_rng(seed)
-    if task in ("rank", "sts"):
+    if task == "rank":
         labels = draw.integers(0, 11, n).astype(float)
         return np.round(skill * labels + (1 - skill) * draw.normal(5, 4, n), 1), labels
-    classes = {"same": 2, "cola": 2, "macro": 4, "mood": 3, "sst": 5}[task]
+    classes = {"same": 2, "cola": 2, "macro": 4, "mood": 3}[task]
     labels = draw.choice(classes, n, p=np.arange(1, classes + 1) / sum(range(classes + 1)))
     other = draw.integers(0, classes, n)
     return np.where(draw.random(n) < skill, labels, other).astype(float), labels.astype(float)
@@ -52,55 +52,46 @@ def test_scores_of_classes_are_those_of_scikit_learn(classes: int) -> None:
 
 def test_scores_of_one_class_alone() -> None:
     ones, mixed = np.ones(6), np.array([0, 1, 1, 0, 1, 1])
-    assert matthews(ones, mixed) == matthews(mixed, ones) == 0.0 == matthews_corrcoef(mixed, ones)
+    assert matthews(ones, mixed) == matthews(mixed, ones) == 0.0
     assert f1(np.zeros(6), mixed) == 0.0
-    assert f1(ones, mixed) == pytest.approx(0.8)
     assert macro_f1(np.full(3, 2), np.full(3, 2)) == 1.0
+    assert standard_error("rank", ones, mixed) is standard_error("cola", ones, mixed) is None
+    assert standard_error("same", ones, mixed) is not None
 
 
-@pytest.mark.parametrize("task", ["sst", "sts", "same", "macro", "cola", "rank"])
+@pytest.mark.parametrize("task", ["same", "macro", "cola", "mood", "rank"])
 def test_every_resample_is_scored_as_a_whole_set_is(task: str) -> None:
     """By drawing the same examples again."""
     predicted, labels = drawn(task, 50, 0.6)
-    others, _ = drawn(task, 50, 0.2, seed=1)
-    found = resampled_scores(task, np.column_stack([predicted, others]), labels, 12)
+    both = np.column_stack([predicted, drawn(task, 50, 0.2, seed=1)[0]])
+    found = resampled_scores(task, both, labels, 12)
     rows = np.random.default_rng([SEED, _stream(task)]).integers(0, 50, size=(12, 50))
     for resample, scores in zip(rows, found, strict=True):
-        wanted = [
-            score_task(task, side[resample], labels[resample]) for side in (predicted, others)
-        ]
+        wanted = [score_task(task, side[resample], labels[resample]) for side in both.T]
         assert scores == pytest.approx(wanted, abs=1e-9)
 
 
-@pytest.mark.parametrize("task", ["macro", "rank"])
+@pytest.mark.parametrize("task", ["same", "macro", "mood", "rank"])
 def test_the_standard_error_is_the_spread_over_other_examples(task: str) -> None:
-    whole = [score_task(task, *drawn(task, 200, 0.5, seed)) for seed in range(150)]
-    errors = [standard_error(task, *drawn(task, 200, 0.5, seed)) for seed in range(3)]
+    whole = [score_task(task, *drawn(task, 300, 0.5, seed)) for seed in range(200)]
+    errors = [standard_error(task, *drawn(task, 300, 0.5, seed)) for seed in range(3)]
     assert np.mean(np.array(errors, float)) == pytest.approx(np.std(whole), rel=0.15)
 
 
-def test_correlations_of_constant_predictions_have_no_error() -> None:
-    labels = np.arange(6.0) % 2
-    assert standard_error("rank", np.ones(6), labels) is None
-    assert standard_error("cola", np.ones(6), labels) is None
-    assert standard_error("same", np.ones(6), labels) is not None
-
-
-@pytest.mark.parametrize("task", ["same", "macro", "cola", "rank"])
-def test_the_floor_is_the_best_guess_without_looking(task: str) -> None:
+@pytest.mark.parametrize(
+    ("task", "floor"), [("same", None), ("macro", 1 / 4), ("cola", 0), ("mood", 0), ("rank", 0)]
+)
+def test_the_floor_is_the_best_guess_without_looking(task: str, floor: float | None) -> None:
     predicted, labels = drawn(task, 200, 0.7)
     found = against_floor(task, predicted, labels)
-    floors = {"same": f1_score(labels, np.ones(200)) if task == "same" else 0, "macro": 1 / 4}
-    assert found.floor == pytest.approx(floors.get(task, 0.0)) and not found.constant
+    wanted = f1_score(labels, np.ones(200)) if floor is None else floor
+    assert found.floor == pytest.approx(wanted) and not found.constant
     assert found.above and found.score == score_task(task, predicted, labels) > found.floor
+    if task == "rank":
+        test = spearmanr(predicted, labels, alternative="greater")
+        assert (found.score, found.p) == pytest.approx((test.statistic, test.pvalue))
     flat = against_floor(task, np.full(200, labels.max()), labels)
     assert flat.constant and not flat.above and flat.score <= flat.floor
-
-
-def test_rho_has_scipys_p() -> None:
-    predicted, labels = drawn("rank", 60, 0.5)
-    test = spearmanr(predicted, labels, alternative="greater")
-    assert against_floor("rank", predicted, labels).p == pytest.approx(test.pvalue)
 
 
 def test_correlations_count_between_0_and_1_if_normalised() -> None:
@@ -109,6 +100,5 @@ def test_correlations_count_between_0_and_1_if_normalised() -> None:
     assert selection_score(scores, "plain") == pytest.approx(0.4 / 3)
     assert overall(scores, "plain", ("same", "cola")) == pytest.approx(0.4)
     assert overall(scores, "plain", ("same", "macro")) is None
-    errors = {"same": 0.03, "cola": 0.08}
-    halved = overall_error(errors, "normalised", ("same", "cola"))
+    halved = overall_error({"same": 0.03, "cola": 0.08}, "normalised", ("same", "cola"))
     assert halved == pytest.approx(np.hypot(0.03, 0.04) / 2)

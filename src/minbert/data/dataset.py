@@ -5,6 +5,7 @@ All tasks are read here, the built-in ones (`minbert.spec.tasks`) as a user's ow
 
 import csv
 import hashlib
+import io
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +14,8 @@ from math import floor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minbert.base.errors import UserError
-from minbert.base.files import whole, write_json
+from minbert.base.errors import UserError, printable
+from minbert.base.files import write_json, write_text
 from minbert.data.examples import Example, label_of, seen, write_examples
 from minbert.data.identity import check_unchanged
 from minbert.data.lmrd import read_reviews
@@ -28,20 +29,17 @@ MAX_REJECTED = 0.01
 
 
 class Rejected(NamedTuple):
-    """A rejected row: its file and line (from 1), the reason, its raw text and its split."""
+    """A rejected row: its split, file and line (from 1), the reason, and its raw text."""
 
+    split: str
     file: str
     line: int
     reason: str
     text: str
-    split: str
 
 
-class Dataset(NamedTuple):
-    """What files hold: examples by split, and rejected rows."""
-
-    examples: list[Example]
-    rejected: list[Rejected]
+Dataset = tuple[list[Example], list[Rejected]]
+"""What files hold: examples by split, and rejected rows."""
 
 
 def make(job: Job) -> None:
@@ -50,10 +48,9 @@ def make(job: Job) -> None:
     paths |= {name: Path(path) for name, path in job.extra["paths"].items()}
     for name, path in paths.items():
         check_unchanged(path, job.spec["files"][name])
-    found, task = read_dataset(job.spec, paths), job.spec["task"]
-    report = write_dataset(task, found, job.out, job.spec.get("limit"))
+    report = write_dataset(job.spec, *read_dataset(job.spec, paths), job.out)
     for name in ("rows", "rejected", "overlaps", "warnings"):
-        print(f"{task}: {name} {report[name]}", file=sys.stderr)
+        print(f"{report['task']}: {name} {report[name]}", file=sys.stderr)
 
 
 def read_dataset(spec: Mapping[str, Any], paths: Mapping[str, Path]) -> Dataset:
@@ -75,8 +72,8 @@ def read_dataset(spec: Mapping[str, Any], paths: Mapping[str, Path]) -> Dataset:
                 raise BadRow(f"a row above has the id '{example.id[:80]}', too")
             examples[example.id] = example
         except BadRow as error:
-            rejected.append(Rejected(file, line, str(error), text[:1000], split))
-    return Dataset([*examples.values()], rejected)
+            rejected.append(Rejected(split, file, line, str(error), text[:1000]))
+    return [*examples.values()], rejected
 
 
 def _rows(
@@ -122,35 +119,32 @@ def derived_split(text: Sequence[str], shares: Mapping[str, float]) -> str:
     return "train"
 
 
-def write_dataset(task: str, found: Dataset, out: Path, limit: int | None = None) -> dict[str, Any]:
+def write_dataset(
+    spec: Mapping[str, Any], examples: Sequence[Example], rejected: Sequence[Rejected], out: Path
+) -> dict[str, Any]:
     """Write `examples.parquet`, `rejected.csv` and `report.json` to `out`; return the last.
 
-    With a `limit` only that many examples of each split are kept, evenly spaced: the reviews of
-    LMRD stand in the order of their classes. Refuses files with too many rejected rows, and data
-    from which nothing can be learnt.
+    With a `limit` in the `spec` only that many examples of each split are kept, evenly spaced: the
+    reviews of LMRD stand in the order of their classes. Refuses files with too many rejected rows,
+    and data from which nothing can be learnt.
     """
-    of = {split: [e for e in found.examples if e.split == split] for split in SPLITS}
-    for split, examples in of.items():
-        bad = [row for row in found.rejected if row.split == split]
-        rows = len(bad) + len(examples)
-        if len(bad) > MAX_REJECTED * rows:
+    of = {split: [e for e in examples if e.split == split] for split in SPLITS}
+    for split, found in of.items():
+        bad = [row for row in rejected if row.split == split]
+        if len(bad) > MAX_REJECTED * (rows := len(bad) + len(found)):
             raise UserError(
-                f"task '{task}': {len(bad)} of {rows} {split} rows are malformed, more than "
-                f"{MAX_REJECTED:.0%}; is it the right file? The first: {bad[0].file}, line "
+                f"task '{spec['task']}': {len(bad)} of {rows} {split} rows are malformed, more "
+                f"than {MAX_REJECTED:.0%}; is it the right file? The first: {bad[0].file}, line "
                 f"{bad[0].line}: {bad[0].reason}"
             )
-        kept = min(limit or len(examples), len(examples))
-        of[split] = [examples[n * len(examples) // kept] for n in range(kept)]
-    report = describe(TASKS[task], of)
-    report["rejected"] = Counter(row.split for row in found.rejected)
+        kept = min(spec.get("limit", len(found)), len(found))
+        of[split] = [found[n * len(found) // kept] for n in range(kept)]
+    report = describe(TASKS[spec["task"]], of)
+    report["rejected"] = Counter(row.split for row in rejected)
     write_examples([e for split in SPLITS for e in of[split]], out / "examples.parquet")
-    with (
-        whole(out / "rejected.csv") as temporary,
-        # What a row has may be no UTF-8.
-        temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as handle,
-    ):
-        rejected = [row[:4] for row in found.rejected]
-        csv.writer(handle).writerows([("file", "line", "reason", "text"), *rejected])
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows([Rejected._fields, *rejected])
+    write_text(out / "rejected.csv", printable(table.getvalue()))
     write_json(out / "report.json", report)
     return report
 
@@ -164,7 +158,7 @@ def describe(task: Task, of: Mapping[str, Sequence[Example]]) -> dict[str, Any]:
     nothing can be told apart.
     """
     rows = {split: len(examples) for split, examples in of.items() if examples}
-    texts = {s: [seen(e.sentence1, e.sentence2) for e in of[s]] for s in rows}
+    texts = {split: [seen(e.sentence1, e.sentence2) for e in of[split]] for split in rows}
     labels = {
         s: Counter("none" if e.label is None else str(floor(e.label)) for e in of[s]) for s in rows
     }
@@ -183,15 +177,13 @@ def describe(task: Task, of: Mapping[str, Sequence[Example]]) -> dict[str, Any]:
                 f"task '{task.name}': {split} has {rows.get(split, 0):,} rows, {wrong}? Give a "
                 "different file, or a share of train in its place: 'dev: 0.1'"
             )
+    words = {s: [len(" ".join(text).split()) for text in found] for s, found in texts.items()}
     absent = [name for n, name in enumerate(task.names) if str(n) not in labels["train"]]
     return {
         "task": task.name,
         "rows": rows,
         "labels": labels,
-        "mean_words": {
-            split: round(sum(len(" ".join(text).split()) for text in found) / len(found), 2)
-            for split, found in texts.items()
-        },
+        "mean_words": {split: round(sum(found) / len(found), 2) for split, found in words.items()},
         "overlaps": overlaps,
         "warnings": [f"train has no row of its class '{name}'" for name in absent],
     }

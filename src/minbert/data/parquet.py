@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from minbert.base.errors import UserError, did_you_mean
+from minbert.base.errors import UserError
 from minbert.base.files import whole
 
 
@@ -21,33 +21,22 @@ def read_file(
 ) -> pa.Table:
     """Return the file's `columns` (default: all), of the rows that have all values in `where`.
 
-    That holds a value for a column, or a list of values.
-
-    Raises `UserError` if the file is missing, not parquet, damaged (by its pages' checksums), or
-    lacks a column.
+    That holds a value for a column, or a list of values. Raises `UserError` if the file is missing,
+    not parquet, damaged (by its pages' checksums), or lacks a column.
     """
-    if not Path(path).is_file():
-        raise UserError(f"{path}: there is no such file; run the step that makes it")
+    needed = None if columns is None else list(dict.fromkeys([*columns, *where]))
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            present = file.schema_arrow.names
-            wanted = present if columns is None else list(columns)
-            needed = list(dict.fromkeys([*wanted, *where]))
-            if absent := [name for name in needed if name not in present]:
-                raise UserError(
-                    f"{path}: no column '{absent[0]}' (needed: {', '.join(needed)}); "
-                    f"found {', '.join(present) or 'no columns'}.{did_you_mean(absent[0], present)}"
-                )
             table = file.read(needed)
-    except (pa.ArrowException, OSError) as error:
+        for name, value in where.items():
+            field = pc.field(name)
+            table = table.filter(field.isin(value) if isinstance(value, list) else field == value)
+        return table if columns is None else table.select(columns)
+    except (pa.ArrowException, KeyError, OSError) as error:
         raise UserError(
-            f"{path}: is damaged or not a parquet file ({error}); delete it and run what made it "
-            "again"
+            f"{path}: is missing, damaged or no such table ({error}); delete it and run what made "
+            "it again"
         ) from error
-    for name, value in where.items():
-        field = pc.field(name)
-        table = table.filter(field.isin(value) if isinstance(value, list) else field == value)
-    return table.select(wanted)
 
 
 def write_file(path: Path, table: pa.Table) -> None:
