@@ -194,11 +194,9 @@ class DeferredRows(Part):
         fade2 = self.chosen.betas[1] ** (self.time - since[:, None]).double()
         # With a rate of 0 nothing has moved: A = B = 0.
         floor = self.chosen.eps * torch.where(a > 0, b / a, 1.0)
-        first, second, weight = self.first[rows], self.second[rows], self.weight[rows]
+        first, second = self.first[rows], self.second[rows]
         moved = (first * (a * left).float()).div_(second.sqrt().add_(floor.float()))
-        if self.chosen.weight_decay:
-            weight *= (left / before).float()
-        self.weight[rows] = weight.sub_(moved)
+        self.weight[rows] = self.weight[rows].mul_((left / before).float()).sub_(moved)
         self.first[rows] = first.mul_(fade.float())
         self.second[rows] = second.mul_(fade2.float())
         self.updated[rows] = self.time
