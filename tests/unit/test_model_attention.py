@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -30,18 +30,18 @@ def test_length_ranges_find_the_cheapest_split(lanes: int, monkeypatch: pytest.M
     rows = [3, 3, 4, 4, 9, 10, 30, 31, 31, 60]
     lengths = sorted(set(rows))
 
-    def price(cuts: list[int]) -> float:
-        parts = [lengths[a:b] for a, b in pairwise([0, *cuts, len(lengths)])]
-        keys = [-(-part[-1] // lanes) * lanes for part in parts]
-        counts = [sum(map(rows.count, part)) for part in parts]
-        return sum(n * p[-1] * k + 100 for n, p, k in zip(counts, parts, keys, strict=True))
+    def price(groups: list[tuple[int, int]]) -> float:
+        members = [sum(low <= row <= high for row in rows) for low, high in groups]
+        sizes = [high * -(-high // lanes) * lanes for _, high in groups]
+        return sum(n * size + 100 for n, size in zip(members, sizes, strict=True))
 
-    places = range(1, len(lengths))
-    every = [[n for n in places if bits >> n & 1] for bits in range(0, 2 ** len(lengths), 2)]
+    every = []
+    for bits in product([False, True], repeat=len(lengths) - 1):
+        ends = [n for n, cut in enumerate((*bits, True)) if cut]
+        starts = [0, *(n + 1 for n in ends[:-1])]
+        every.append([(lengths[a], lengths[b]) for a, b in zip(starts, ends, strict=True)])
     found = length_ranges(np.array(rows), lanes)
-    assert found[0][0] == 3 and found[-1][1] == 60
-    cuts = [lengths.index(low) for low, _ in found[1:]]
-    assert price(cuts) == min(map(price, every))
+    assert found in every and price(found) == min(map(price, every))
 
 
 def inputs(lengths: tuple[int, ...], one_query: bool, dtype: torch.dtype) -> list[Tensor]:
@@ -94,16 +94,12 @@ def test_contexts_and_gradients_are_those_of_torch_row_by_row(
     torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
 
 
-def test_bf16_is_fp32_to_three_digits_in_blocks_that_fill_a_register() -> None:
+def test_bf16_is_fp32_to_three_digits() -> None:
     (low,) = inputs(MIXED, False, torch.bfloat16)
     full = low.detach().float().requires_grad_()
-    found = []
-    for given, lanes in ((low, 32), (full, 16)):
-        batch = random_batch()
-        found.append(attend(given, None, batch, HEADS, 0.0))
-        found[-1].float().square().sum().backward()
-        (blocks,) = batch._derived.values()
-        assert {places % lanes for _, places in blocks.shapes[1::3]} == {0}
+    found = [attend(given, None, random_batch(), HEADS, 0.0) for given in (low, full)]
+    for each in found:
+        each.float().square().sum().backward()
     assert found[0].dtype == low.grad.dtype == torch.bfloat16
     torch.testing.assert_close(found[0].float(), found[1], rtol=0, atol=0.03)
     torch.testing.assert_close(low.grad.float(), full.grad, rtol=0.05, atol=0.1)
@@ -114,8 +110,8 @@ def test_dropout_loses_weights_and_keeps_their_mean(one_query: bool) -> None:
     torch.manual_seed(0)
     given = [x.detach() for x in inputs(MIXED, one_query, torch.float32)]
     call: list[Any] = [given[0], given[1] if one_query else None, random_batch(), HEADS]
-    draws = [attend(*call, 0.5) for _ in range(900)]
-    assert (torch.stack(draws).mean(0) - attend(*call, 0.0)).abs().mean() < 0.05
+    draws = [attend(*call, 0.5) for _ in range(400)]
+    assert (torch.stack(draws).mean(0) - attend(*call, 0.0)).abs().mean() < 0.08
     assert not torch.equal(draws[0], draws[1])
 
 

@@ -76,26 +76,19 @@ def test_shared_layers_compute_what_the_whole_does(
 
 @torch.no_grad()
 @every_family
-def test_adapters_sit_in_each_sublayer_and_lora_is_the_same_merged(
+def test_adapters_change_each_sublayer_and_lora_is_the_same_merged(
     name: str, folders: Folders
 ) -> None:
-    """With maps of nought adapters change nothing; each alone changes the states."""
     torch.manual_seed(0)
-    whole, arch, batch = ours(folders, name)
-    expected, encoder = whole(batch), shared(folders, name, "all")
-    add_adapters(encoder, 4)
-    adapters = [sublayer.adapter for _, sublayer in sublayers(encoder)]
-    assert len(adapters) == 2 * arch.layers
-    for adapter in adapters:
-        adapter.up.weight.zero_()
-    assert torch.equal(states_of(encoder, "sst", batch), expected)
-    for adapter in adapters:
-        adapter.up.weight.normal_()
-        assert (states_of(encoder, "sst", batch) - expected).abs().max() > 1e-3
-        adapter.up.weight.zero_()
-    encoder = shared(folders, name, "all")
-    names = encoder.state_dict().keys()
+    encoder, adapted = (shared(folders, name, "all") for _ in range(2))
+    batch = ours(folders, name)[2]
+    add_adapters(adapted, 4)
+    assert all(sublayer.adapter is not None for _, sublayer in sublayers(adapted))
+    expected, names = states_of(encoder, "sst", batch), encoder.state_dict().keys()
+    change = (states_of(adapted, "sst", batch) - expected).abs().max()
+    assert 0 < change < 0.05, "it starts near the identity"
     add_lora(encoder, 2, 4.0)
+    assert torch.equal(states_of(encoder, "sst", batch), expected)
     for part, weight in encoder.named_parameters():
         if part.endswith("up.weight"):
             weight.normal_(std=0.1)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_batches import MIXED, TINY, pack, padded_inputs, random_batch
-from torch import Tensor
+from model_batches import MIXED, TINY, pack, random_batch
 
 from minbert.model.encoder import Pooler
-from minbert.model.packed import Packed, join
+from minbert.model.packed import join
 from minbert.model.pooling.cls import ClsPooling
 from minbert.model.pooling.max import MaxPooling
 from minbert.model.pooling.mean import MeanPooling
@@ -41,30 +40,17 @@ def test_joined_batches_are_one_batch_of_all_rows() -> None:
         assert torch.equal(getattr(joined, name), torch.cat(parts)), name
 
 
-def padded_hidden(hidden: Tensor, batch: Packed) -> tuple[Tensor, Tensor]:
-    """Return `hidden` padded with a poison that no pooling may see, and the mask."""
-    mask = padded_inputs(batch)["attention_mask"].bool()
-    padded = torch.full((*mask.shape, hidden.shape[1]), 1e30)
-    padded[mask] = hidden
-    return padded, mask[:, :, None]
-
-
-def test_cls_and_mean_are_those_of_the_real_tokens() -> None:
+def test_poolings_are_those_of_each_row_and_equal_tokens_share_the_gradient_of_max() -> None:
     batch, hidden, pooler = random_batch(), torch.randn(sum(MIXED), 12), Pooler(TINY)
-    padded, mask = padded_hidden(hidden, batch)
-    expected = (padded * mask).sum(1) / mask.sum(1)
+    parts = hidden.split(list(MIXED))
+    expected = torch.stack([part.mean(0) for part in parts])
     torch.testing.assert_close(MeanPooling()(hidden, batch, pooler), expected)
-    expected = torch.tanh(padded[:, 0] @ pooler.dense.weight.T + pooler.dense.bias)
-    torch.testing.assert_close(ClsPooling()(hidden, batch, pooler), expected)
-
-
-def test_max_is_that_of_the_real_tokens_and_equal_tokens_share_its_gradient() -> None:
-    batch, pooler = random_batch(), Pooler(TINY)
-    # All below 0, so that a padding of zeros would win.
-    hidden = -1 - torch.rand(sum(MIXED), 12)
-    padded, mask = padded_hidden(hidden, batch)
-    expected = padded.masked_fill(~mask, -torch.inf).amax(1)
+    expected = torch.stack([part.amax(0) for part in parts])
     assert torch.equal(MaxPooling()(hidden, batch, pooler), expected)
+    first = torch.stack([part[0] for part in parts])
+    expected = torch.tanh(first @ pooler.dense.weight.T + pooler.dense.bias)
+    for each in (hidden, first):
+        torch.testing.assert_close(ClsPooling()(each, batch, pooler), expected)
     hidden = torch.tensor([[2.0], [5.0], [5.0], [7.0], [7.0]], requires_grad=True)
     MaxPooling()(hidden, random_batch((3, 2)), pooler).sum().backward()
     assert hidden.grad.squeeze(1).tolist() == [0.0, 0.5, 0.5, 0.5, 0.5]

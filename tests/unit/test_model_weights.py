@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -12,18 +11,16 @@ from typing import Any
 import encoders
 import pytest
 import torch
-from encoders import Folders, Made, difference
-from model_batches import TINY, initial_backbone, minilm_folder
+from encoders import Folders
+from model_batches import TINY, initial_backbone
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer
 from torch import Tensor
-from transformers import BertModel
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
 from minbert.model.convert import convert_hugging_face
 from minbert.model.weights import load_weights, save_weights
-from minbert.spec.architecture import WEIGHTS, read_architecture
+from minbert.spec.architecture import WEIGHTS
 from minbert.spec.hugging_face import SHARDS
 
 State = dict[str, Tensor]
@@ -143,29 +140,6 @@ def test_a_folder_that_is_refused(
     assert str(folder) in str(told.value) and not (tmp_path / "out").exists()
 
 
-def test_a_tokenizer_that_frames_nothing(folders: Folders, tmp_path: Path) -> None:
-    made = json.loads((folders["bert"].ours / "tokenizer.json").read_text("utf-8"))
-    edit = put("tokenizer.json", json.dumps(made | {"post_processor": None}))
-    folder = copied(folders, "bert", edit, tmp_path / "hf")
-    with pytest.raises(UserError, match=r"json: a pair becomes .*expected special"):
-        convert_hugging_face(folder, tmp_path / "out")
-
-
-def test_minilm(tmp_path: Path) -> None:
-    """Its states are those of transformers; its tokenizer neither truncates nor pads."""
-    made = tmp_path / "hf"
-    made.mkdir()
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
-        shutil.copy(minilm_folder() / name, made / name)
-    arch = convert_hugging_face(made, tmp_path / "out")
-    assert (arch.layers, arch.hidden) == (6, 384)
-    reference = BertModel.from_pretrained(made).eval()
-    assert difference(Made(reference, made, tmp_path / "out")).max() < 1e-5
-    tokenizer = Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
-    lengths = [len(tokenizer.encode("word " * n, add_special_tokens=False).ids) for n in (1, 600)]
-    assert lengths == [1, 600]
-
-
 def test_weights_survive_to_the_bit_and_damage_is_seen(tmp_path: Path) -> None:
     state = initial_backbone(TINY, seed=3)
     state["embeddings.norm.bias"][0] = 1e-42
@@ -185,10 +159,3 @@ def test_weights_survive_to_the_bit_and_damage_is_seen(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(UserError, match="is damaged: its tensors have not the sha256 in its heade"):
         load_weights(path)
-
-
-def test_damaged_shapes_of_a_backbone_in_the_store(tmp_path: Path) -> None:
-    path = tmp_path / "config.json"
-    write_text(path, '{"hidden": "wide"}')
-    with pytest.raises(UserError, match=rf"{path} \(delete its.*\): 'hidden' is 'wide'; expected"):
-        read_architecture(path)
