@@ -84,6 +84,9 @@ libraries too."""
 LEAST, SPARE = 20, 4
 """A training may take this many minutes, and as many times its estimated time."""
 
+MINUTES = 60
+"""The minutes that each other job may take."""
+
 MOST_THREADS = 4
 """More threads do not make a step of a few hundred tokens faster."""
 
@@ -245,7 +248,7 @@ class Costs:
 
         A training that runs out of them resumes from its last state.
         """
-        asked = KINDS[node.kind].minutes
+        asked = MINUTES
         if node.kind == "train":
             asked = LEAST + math.ceil(SPARE * self.of(node).seconds / 60)
         return asked * 2 ** (attempt - 1)

@@ -2,20 +2,22 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.progress import some
 from minbert.plan.describe import about
-from minbert.plan.difference import Changes, changes, facts, shown
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node, canonical, finished, seed_folders
 from minbert.store.plans import described_in
 
 NEVER = "has never run"
+Changes = dict[str, tuple[Any, Any]]
+LONGEST = 30
+"""The most characters of an old and a new value that are shown."""
 
 
 class PreviousRuns:
@@ -31,14 +33,16 @@ class PreviousRuns:
                 if at not in plan.nodes and described["kind"] in KINDS:
                     self._nodes[_role(described)].append(described)
 
-    def changes(self, node: Node) -> Changes | None:
-        """Return how `node` differs from the finished one that was what it is now, the nearest.
+    def reason(self, node: Node) -> str:
+        """Return in a few words how `node` differs from the finished one that was what it is now.
 
-        That has the same title, and for a training the same paper, variant and stage.
+        That has the same title, and for a training the same paper, variant and stage; of several it
+        is the nearest.
         """
         new = json.loads(canonical(node.describe() | about(self.plan, node)))
         old = filter(self._finished, self._nodes[_role(new)])
-        return min((changes(facts(each), facts(new)) for each in old), key=len, default=None)
+        found = [changes(facts(each), facts(new)) for each in old]
+        return some(shown(min(found, key=len))) if found else NEVER
 
     def _finished(self, described: Mapping[str, Any]) -> bool:
         kind = described["kind"]
@@ -46,12 +50,32 @@ class PreviousRuns:
         folders = seed_folders(folder).values() if KINDS[kind].seeded else [folder]
         return any(finished(kind, each) for each in folders)
 
-    def reason(self, node: Node) -> str:
-        """Return in a few words why a node is not done."""
-        found = self.changes(node)
-        return NEVER if found is None else some(shown(found))
-
 
 def _role(described: Mapping[str, Any]) -> str:
     """Return what a node is to people, whatever it is made from, with its kind."""
     return canonical([described["kind"], described.get("owner") or described.get("title")])
+
+
+def facts(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all that decides a node's key: settings, then code and inputs."""
+    code = {f"code of {name.removeprefix('minbert.')}": o for name, o in described["code"].items()}
+    needs = {f"input {name}": need["key"] for name, need in described["needs"].items()}
+    return described["spec"] | code | needs
+
+
+def changes(old: Any, new: Any, name: str = "") -> Changes:
+    """Return {name: (old, new)} of what differs; names of nested settings have dots."""
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return {name: (old, new)} if old != new else {}
+    found: Changes = {}
+    for key in dict.fromkeys((*old, *new)):
+        found |= changes(old.get(key), new.get(key), f"{name}.{key}" if name else key)
+    return found
+
+
+def shown(found: Changes) -> Iterator[str]:
+    """Yield the changes in words, as of YAML; of values that are long, that they changed."""
+    for name, pair in found.items():
+        old, new = ("null" if value is None else str(value) for value in pair)
+        said = "{}: {} -> {}" if len(old) + len(new) <= LONGEST else "{} changed"
+        yield said.format(name.removeprefix("stage."), old, new)

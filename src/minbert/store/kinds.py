@@ -13,8 +13,7 @@ class Kind:
     A finished node may lack those that are `deletable` until they are needed: weights, which may be
     deleted, and texts and the backbone, which no bundle has.
     `computes`: it runs on a GPU if there is one. `shown`: it is read by people, takes seconds, and
-    is made again rather than carried over by `minbert adopt`. `minutes` is the time limit on a
-    cluster.
+    is made again rather than carried over by `minbert adopt`.
     """
 
     name: str
@@ -23,7 +22,6 @@ class Kind:
     deletable: tuple[str, ...] = ()
     computes: bool = False
     shown: bool = False
-    minutes: int = 10
 
     @property
     def seeded(self) -> bool:
@@ -40,7 +38,6 @@ KINDS: dict[str, Kind] = {
             "make a data set's example table",
             ("examples.parquet", "rejected.csv", "report.json"),
             ("examples.parquet", "rejected.csv"),
-            minutes=60,
         ),
         Kind(
             "labels",
@@ -53,15 +50,13 @@ KINDS: dict[str, Kind] = {
             "make a backbone: convert or download it",
             ("model.safetensors", "config.json", "tokenizer.json"),
             ("model.safetensors", "tokenizer.json"),
-            minutes=240,
         ),
-        Kind("tokens", "turn sentences into word pieces", ("tokens.parquet",), minutes=60),
+        Kind("tokens", "turn sentences into word pieces", ("tokens.parquet",)),
         Kind(
             "features",
             "cache a frozen encoder's features",
             ("features.safetensors",),
             computes=True,
-            minutes=120,
         ),
         Kind(
             "train",
