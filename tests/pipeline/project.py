@@ -9,16 +9,21 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import encoders
+
+from minbert.plan.pending import pending
+from minbert.plan.plan import Plan
+from minbert.store import code
 
 CHECKOUT = Path(__file__).parents[2]
 WORKFLOW = ("Snakefile", "workflow", "profiles", "envs", "src")
 PAPER = "hybrid-bert"
-TABLES = ("csv", "md", "tex")
 
 CONFIG = """\
 grids: [hybrid-bert]
@@ -145,14 +150,23 @@ class Project:
         """Run `minbert`."""
         return self.run("minbert", *words, ends=ends)
 
-    def describe(self) -> None:
-        """Write what jobs read, as a workflow's start does, so that a step can be run by hand."""
-        code = (
-            "from pathlib import Path; from minbert.commands.plan import read_plan; "
-            "from minbert.plan.describe import write; "
-            "write(read_plan([Path('config.yaml')], [], Path()))"
-        )
-        self.run(sys.executable, "-c", code)
+    def load(self) -> Plan:
+        """Return what is planned here now, by the code of the copy."""
+        package = self.folder / "src" / "minbert"
+        with chdir(self.folder), mock.patch.object(code, "FOLDER", package), _digests_anew():
+            plan = Plan.load([Path("config.yaml")], Path())
+            assert plan.nodes  # Their code is read now.
+            return plan
+
+    def planned(self) -> set[str]:
+        """Return what would run, by the plan, as `jobs` says it."""
+        plan = self.load()
+        with chdir(self.folder):
+            found = {
+                f"train {plan.owners[node.key].variant} {seed}" if seed is not None else node.kind
+                for node, seed in pending(plan)
+            }
+            return found if plan.mark.exists() else found | {"publish"}
 
     def plan(self) -> str:
         """Return the name of the plan that was written last."""
@@ -181,18 +195,8 @@ class Project:
         return planned_jobs(self.snakemake("-n", "all"), self.variants)
 
     def variants(self) -> dict[str, str]:
-        """Return {training key: first variant with it}, as `minbert plan` lists them now."""
-        files = [self.folder / "config.yaml"]
-        for name in ("workflow", "src"):
-            files += sorted((self.folder / name).rglob("*.[yp]*"))
-        state = tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files)
-        if state not in _VARIANTS:
-            names = _VARIANTS[state] = {}
-            for block in self.minbert("plan").split("\n\n"):
-                if " stage " in block.partition("---")[0]:
-                    for variant, key in re.findall(r"(?m)^(\S+) +\S+ +([0-9a-f]{16}) ", block):
-                        names.setdefault(key, variant)
-        return dict(_VARIANTS[state])
+        """Return {training key: first variant with it}, as they are planned now."""
+        return {key: ref.variant for key, ref in self.load().owners.items()}
 
     def key(self, variant: str) -> str:
         """Return the training key of a variant, as it is planned now."""
@@ -223,7 +227,6 @@ class Project:
         return {str(p.relative_to(self.root)): p.stat().st_mtime_ns for p in files if p.is_file()}
 
 
-_VARIANTS: dict[tuple[tuple[str, int, int], ...], dict[str, str]] = {}
 _JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", re.MULTILINE)
 _MADE = re.compile(r"store/(\w+)/([0-9a-f]{16})/(?:seed(\d+)/)?")
 
@@ -250,6 +253,17 @@ def planned_jobs(printed: str, variants: Callable[[], dict[str, str]]) -> set[st
         f"train {variants()[key]} {seed}" if kind == "train" else kind
         for kind, key, seed in made_by(printed)
     }
+
+
+@contextmanager
+def _digests_anew() -> Iterator[None]:
+    """Digest code anew in the block, and after it."""
+    known = (code._sources, code._closure, code._bytes, code._parse)
+    for cached in known:
+        cached.cache_clear()
+    yield
+    for cached in known:
+        cached.cache_clear()
 
 
 def wait_for(what: Callable[[], bool], why: str, seconds: float = 60) -> None:

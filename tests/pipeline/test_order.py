@@ -1,4 +1,4 @@
-"""The order in which trainings start: those with the longest chain behind them first."""
+"""The order in which jobs start: what shows results, then trainings by the chain behind them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from .edits import GRID
+from .edits import grid
 from .project import Project
 
 pytestmark = pytest.mark.pipeline
@@ -22,24 +22,21 @@ variants:
 EXPECTED = ["before", "long", "after", "brief"]
 
 
-def test_the_longest_chain_starts_first(project: Project) -> None:
-    project.edit(GRID, "variants:\n", ROWS)
-    targets = [project.target(variant, 0) for variant in EXPECTED]
-    project.run("snakemake", "--cores", "1", *sorted(targets))
-    names = project.variants()
-    keys = re.findall(
-        r"(?m)^(?:local)?rule train:\n(?:    .*\n)*?    wildcards: key=(\w+)", project.log()
-    )
-    assert [names[key] for key in keys] == EXPECTED
-
-
-def test_what_shows_results_comes_before_more_training(project: Project) -> None:
+def test_the_longest_chain_starts_first_and_what_shows_results_before_more_training(
+    project: Project,
+) -> None:
+    grid("variants:\n", ROWS)(project)
     project.configure(seeds="[8]")  # so that nothing is done yet
-    printed = project.run("snakemake", "-n", "all")  # A dry run keeps no log.
-    told = re.findall(r"(?m)^(?:local)?rule (\w+):\n(?:    .*\n)*?    priority: (\d+)$", printed)
-    by_rule: dict[str, set[int]] = {}
-    for rule, priority in told:
-        by_rule.setdefault(rule, set()).add(int(priority))
-    shown = {"scores_hybrid_bert", "figures_hybrid_bert", "summary"}
-    assert shown <= by_rule.keys()
-    assert min(min(by_rule[rule]) for rule in shown) > max(by_rule["train"])
+    printed = project.snakemake("-n", "all")  # A dry run keeps no log.
+    names = project.variants()
+    shown, trained = {}, {}
+    for rule, body in re.findall(r"(?m)^(?:local)?rule (\w+):\n((?:    .*\n)+)", printed):
+        if priority := re.search(r"    priority: (\d+)", body):
+            key = re.search(r"wildcards: key=(\w+)", body)
+            of, name = (trained, names[key[1]]) if key and rule == "train" else (shown, rule)
+            of[name] = int(priority[1])
+    assert [name for name in sorted(trained, key=lambda n: -trained[n]) if name in EXPECTED] == (
+        EXPECTED
+    )
+    rules = ("scores_hybrid_bert", "figures_hybrid_bert", "summary")
+    assert min(shown[rule] for rule in rules) > max(trained.values())

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import sys
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from mlflow.tracking import MlflowClient
+
+import minbert
+from minbert.commands.cli import main
 
 from . import own_data
 from .project import CHECKOUT, Project, copy_workflow
@@ -47,8 +50,6 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Project:
     assert len([line for line in lines if line.strip()]) < 15, "of YAML"
     (folder / "config.yaml").write_text(CONFIG + tasks, encoding="utf-8")
     (folder / "workflow/grids/mine.yaml").write_text(grid, encoding="utf-8")
-    planned = project.minbert("plan")
-    assert "10,000 train" in planned and "until" in planned
     project.snakemake("all")
     return project
 
@@ -90,45 +91,42 @@ def test_mlflow_has_its_runs(mine: Project) -> None:
     assert "news" in run.data.tags["learned"]
 
 
-def test_it_predicts_as_it_was_scored(mine: Project) -> None:
-    said = mine.minbert("predict", "shared", "--task", "news", "--in", "news/dev.tsv")
-    rows = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-    lines = (mine.folder / "news" / "dev.tsv").read_text("utf-8").splitlines()[1:]
-    truth = [line.partition("\t")[0] for line in lines]
-    right = [row["label"] == topic for row, topic in zip(rows, truth, strict=True)]
+def test_it_predicts_as_it_was_scored(
+    mine: Project, own_folder: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def predicted(*words: str) -> list[dict[str, Any]]:
+        main(["predict", "shared", *words, "--results", str(mine.root)])
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    news = mine.folder / "news" / "dev.tsv"
+    rows = predicted("--task", "news", "--in", str(news))
+    lines = [line.partition("\t") for line in news.read_text("utf-8").splitlines()[1:]]
+    right = [row["label"] == topic for row, (topic, *_) in zip(rows, lines, strict=True)]
     (line,) = mine.table("mine")
     assert sum(right) / len(right) == pytest.approx(float(line["news_mean"]))
     assert len(rows[0]["probabilities"]) == 4
-    pair = mine.minbert("predict", "shared", "--task", "mrpc", "One text.", "Another text.")
-    assert json.loads(pair.splitlines()[-1])["label"] in ("different", "same")
-    said = mine.minbert("predict", "shared", "--task", "mrpc", "--in", "mrpc.tsv")
-    pairs = {row["id"]: row for row in map(json.loads, said.splitlines()) if "id" in row}
-    known = json.loads(mine.run(sys.executable, "-c", FROM_PYTHON, lines[0].partition("\t")[2]))
-    assert known["labels"] == [rows[0]["label"]] and len(known["dev"]) > 20
-    for row in known["dev"]:
+    run = minbert.open(mine.root).run("shared")
+    assert run.model("news")([lines[0][2]])["label"].tolist() == [rows[0]["label"]]
+    mrpc = predicted("--task", "mrpc", "--in", str(mine.folder / "mrpc.tsv"))
+    pairs = {row["id"]: row for row in mrpc}
+    dev = run.predictions.query("task == 'mrpc' and split == 'dev'").to_dict("records")
+    assert len(dev) > 20
+    for row in dev:
         assert pairs[row["id"]]["prediction"] == row["prediction"]
         assert pairs[row["id"]]["sentence2"] == row["sentence2"]
 
 
-FROM_PYTHON = """
-import json, sys, minbert
-run = minbert.open("results").run("shared")
-dev = run.predictions.query("task == 'mrpc' and split == 'dev'")
-labels = run.model("news")(sys.argv[1:])["label"].tolist()
-dev = dev[["id", "prediction", "sentence2"]].to_dict("records")
-print(json.dumps({"labels": labels, "dev": dev}))
-"""
-
-
-def test_a_title_retrains_nothing_and_another_metric_is_another_result(mine: Project) -> None:
+def test_a_title_retrains_nothing_and_another_metric_is_another_result(
+    mine: Project, own_folder: None
+) -> None:
     for path in ("topics", "pairs", "similarity", "ranking"):
         assert (mine.root / "figures" / "mine" / f"{path}.png").stat().st_size > 5000
     assert mine.jobs() == set()
     mine.edit("config.yaml", "title: News topics", "title: Topics")
-    jobs = mine.jobs()
+    jobs = mine.planned()
     assert not any(job.startswith(("train", "data", "tokens")) for job in jobs), jobs
     assert {"table", "figure", "report"} <= jobs
     mine.edit("config.yaml", "title: Topics", "title: News topics")
     mine.edit("config.yaml", "metric: f1", "metric: matthews")
-    assert "train shared 0" in mine.jobs()
+    assert "train shared 0" in mine.planned()
     mine.edit("config.yaml", "metric: matthews", "metric: f1")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -18,12 +17,11 @@ from .project import CHECKOUT, Project, copy_workflow
 
 pytestmark = pytest.mark.pipeline
 
-PARTS = ("depths", "gte", "tuned")
 BUNDLES = sorted(STUDY.glob("*.zip"))
 SETTINGS = ("--configfile", "study/v1/settings.yaml", "study/minilm.yaml")
-MADE = {"": "study/tables"} | {part: f"study-{part}/only/tables" for part in PARTS}
 MAKEFILE = CHECKOUT / "Makefile"
-PAPER = {"": "minibert-unleashed", "tuned": "tuned-sum"}
+TABLE = {"": "adapter-fusion", "gte": "hybrid-bert", "tuned": "tuned-sum"}
+"""A table of a part; '' is the study proper."""
 
 
 @pytest.fixture(scope="module")
@@ -43,41 +41,29 @@ def settings(part: str) -> tuple[str, ...]:
     return (*SETTINGS, f"study/{part}.yaml") if part else SETTINGS
 
 
-@pytest.mark.parametrize("part", MADE)
+@pytest.mark.parametrize("part", ["", "depths"])
 def test_nothing_is_left_to_train(study: Project, part: str) -> None:
     printed = study.minbert("plan", *settings(part))
     assert ", 0 to run" in printed, printed
 
 
-@pytest.mark.parametrize("part", MADE)
+@pytest.mark.parametrize("part", TABLE)
 def test_a_table_is_the_same_to_the_byte(study: Project, part: str) -> None:
-    """One of each part, as all take minutes: `make study` compares them."""
-    names = [f"{PAPER.get(part, 'hybrid-bert')}.{ending}" for ending in ("csv", "md")]
-    study.snakemake(*(f"results/{MADE[part]}/{name}" for name in names), *settings(part))
-    first = first_keys(study.folder / "results" / Path(MADE[part]).parts[0])
+    """The shortest of some parts, as all take minutes: `make study` compares them."""
+    made = f"results/study-{part}/only/tables" if part else "results/study/tables"
+    names = [f"{TABLE[part]}.{ending}" for ending in ("csv", "md")]
+    study.snakemake(*(f"{made}/{name}" for name in names), *settings(part))
+    first = first_keys(study.folder / "results" / Path(made).parts[1])
     for name in names:
-        made = (study.folder / "results" / MADE[part] / name).read_bytes().decode()
-        assert with_first_keys(made, first).encode() == (
+        text = (study.folder / made / name).read_bytes().decode()
+        assert with_first_keys(text, first).encode() == (
             (STUDY / "tables" / part / name).read_bytes()
         ), "run `make study`, and look at what changed"
 
 
 def test_make_and_the_bundles_have_the_same_parts() -> None:
     (parts,) = re.findall(r"^PARTS := ([a-z ]+?) *(?:#|$)", MAKEFILE.read_text(), re.MULTILINE)
-    assert tuple(parts.split()) == PARTS
-    assert {*PARTS} == {path.stem for path in BUNDLES if not path.stem.startswith("seed-")}
-
-
-def test_a_row_trained_anew_is_compared_with_the_studys_own_on_one_thread() -> None:
-    told = ["study-train", "ROW=hybrid-bert/3-bert", "SEED=2", "PART=depths"]
-    printed = subprocess.run(
-        ["make", "--dry-run", *told], cwd=CHECKOUT, capture_output=True, text=True, check=True
-    ).stdout.replace("\\\n", " ")
-    own, anew = re.findall(r"bin/snakemake all (.*study/depths.yaml .*--config .*)", printed)
-    assert "only=hybrid-bert/3-bert" in own and "results=" not in own
-    for setting in ("results=results/again", "only=hybrid-bert/3-bert", "seeds=[2]", "threads=1"):
-        assert setting in anew.split()
-    assert "again.py results/again results/study-depths hybrid-bert/3-bert" in printed
+    assert {*parts.split()} == {path.stem for path in BUNDLES if not path.stem.startswith("seed-")}
 
 
 def test_its_page_has_the_numbers_of_its_tables() -> None:
@@ -113,19 +99,13 @@ def test_the_gain_in_readme_is_that_of_the_claims() -> None:
     assert [float(ours), float(paper)] == [round(of, 3) for of in found]
 
 
-def test_bundles_have_neither_texts_nor_weights_and_are_small() -> None:
+def test_bundles_are_small_and_have_no_texts_or_weights_or_descriptions_of_other_runs() -> None:
     assert sum(path.stat().st_size for path in BUNDLES) < 15e6
     for path in BUNDLES:
         with zipfile.ZipFile(path) as archive:
-            names = {Path(name).name for name in archive.namelist()}
-        assert not {name for name in names if name.endswith(".safetensors")}
-        assert "examples.parquet" not in names and "tokens.parquet" not in names
-
-
-def test_bundles_have_no_descriptions_of_other_runs() -> None:
-    for path in BUNDLES:
-        with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
+        files = {Path(name).name for name in names}
+        assert files.isdisjoint({"model.safetensors", "examples.parquet", "tokens.parquet"})
         runs = {name.split("/")[1] for name in names if name.startswith("train/")}
         assert {f"spec/train-{key}.json" for key in runs} == {
             name for name in names if name.startswith("spec/train-")

@@ -142,10 +142,6 @@ REFUSED: dict[str, tuple[Callable[[Record], object], str]] = {
     "an edited spec": (lambda r: r["spec"].update(epochs=99), "settings not those of its"),
     "other tokens": (other_tokens, "was trained on other data of 'sst'"),
     "a backbone": (lambda r: r.update(backbone="0" * 64), "started from a backbone with other wei"),
-    "an old record": (
-        lambda r: r.update(data={}),
-        "its record does not say what it was trained on",
-    ),
 }
 
 
@@ -161,20 +157,6 @@ def test_a_run_that_does_not_agree_is_refused(how: str, old: Plan, edit: Editing
     said = adopt(new)
     assert "not accepted: frozen . sst+para . s0: " in said and message in said
     assert f"{RUNS - 1} results carried over" in said and waiting(new) == {"frozen"}
-
-
-def test_other_data_are_refused(old: Plan) -> None:
-    said = adopt(plan_of(old.base, limit=9))
-    assert "not accepted: three . cfimdb . s0: was trained on other data of 'cfimdb'" in said
-
-
-def test_other_settings_are_another_experiment(old: Plan, edit: Editing) -> None:
-    edit(STEP)
-    grid = old.base / "one.yaml"
-    write_text(grid, grid.read_text("utf-8").replace("adapter: {width: 4}", "adapter: {width: 6}"))
-    new = plan_of(old.base)
-    assert f"{RUNS - 3} results carried over" in adopt(new)
-    assert waiting(new) == {"adapted", "fused"}
 
 
 def test_a_run_is_refused_whose_start_was_trained_again(old: Plan, edit: Editing) -> None:

@@ -16,8 +16,7 @@ from minbert.base.files import write_text
 from minbert.commands import progress
 from minbert.commands.progress import Idle, Progress
 from minbert.commands.summary import called, places, summary
-from minbert.evaluate.reading import SCHEMA, read_scores
-from minbert.evaluate.seeds import winner
+from minbert.evaluate.reading import SCHEMA
 from minbert.store.plans import write_plan
 from minbert.track.journal import Journal
 
@@ -120,13 +119,6 @@ def scores(root: Path, *more: dict[str, Any]) -> Path:
 def summarised(root: Path, tracking: bool = False, **papers: dict[str, Any]) -> list[str]:
     record = {"papers": papers, "tracking": tracking, "below": ""}
     return summary(root, write_plan(root, record)).splitlines()
-
-
-def test_the_best_variant_is_the_best_mean_on_dev_by_the_papers_rule(tmp_path: Path) -> None:
-    path = scores(tmp_path)
-    assert winner(read_scores(path, "other"), "plain") is None
-    one = winner(read_scores(path, "p"), "normalised")
-    assert one and (one.variant, one.score, one.seed) == ("b", pytest.approx(0.6), 0)
 
 
 def test_the_summary_names_the_best_and_what_is_there(
