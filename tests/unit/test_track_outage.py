@@ -1,4 +1,4 @@
-"""Thirty jobs and a real MLflow server that is killed in the middle and comes back near the end."""
+"""Nine jobs and a real MLflow server that is killed in the middle and comes back near the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from minbert.track.follower import Follower
 from minbert.track.journal import Attempt, attempts
 from minbert.track.store import Tag
 
-JOBS, AT_ONCE, ROWS, SECONDS = 30, 3, 120, 0.6
+JOBS, AT_ONCE, ROWS, SECONDS = 9, 3, 40, 0.6
 DELAY = 10.0
 
 
