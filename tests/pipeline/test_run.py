@@ -36,9 +36,8 @@ def test_a_run_leaves_tables_figures_and_all_outputs(finished: Project) -> None:
         assert min(image.size) > 300
     scores = pq.read_table(root / "tables" / "scores.parquet")
     assert set(scores.column("variant").to_pylist()) == set(finished.variants().values())
-    columns = ["paper", "variant", "seed", "split", "task", "metric", "value", "key", "last"]
-    columns += ["floor", "p_floor", "constant", "error"]
-    assert scores.column_names == columns
+    columns = "paper variant seed split task metric value key last floor p_floor constant error"
+    assert scores.column_names == columns.split()
     for variant in finished.variants().values():
         found = {path.name for path in finished.seed_folder(variant).iterdir()}
         assert found == set(KINDS["train"].outputs)
@@ -46,34 +45,18 @@ def test_a_run_leaves_tables_figures_and_all_outputs(finished: Project) -> None:
 
 def test_the_terminal_tells_how_far_it_is_and_what_came_of_it(finished: Project) -> None:
     printed = (finished.folder / "printed.txt").read_text("utf-8")
+    assert printed.count("training runs on cpu, as config.yaml says") == 1
     assert re.search(r"\d+ of 23 jobs done \|", printed)
     last = printed[printed.index("\nran ") :].splitlines()
     assert last[1].startswith("ran 23 jobs in ")
     assert "failed" not in last[1]
-    scores = pq.read_table(finished.root / "tables" / "scores.parquet").to_pylist()
-    found = {
-        row["variant"]: row["value"]
-        for row in scores
-        if (row["split"], row["task"], row["metric"]) == ("dev", "overall", "normalised")
-    }
-    best = max(found, key=lambda name: found[name])
-    said = f"{PAPER}  best: {best}, normalised overall dev score {found[best]:.3f} (1 seed)"
-    assert said in last
+    assert any(line.startswith(f"{PAPER}  best: ") for line in last)
     assert f"rows{' ' * (len(PAPER) - 2)}results/tables/index.md" in last
     assert any(line.endswith("minbert ui --results results") for line in last)
-    warnings = [line for line in last if line.startswith("warning ")]
-    assert [
-        line for line in warnings if line.endswith("differences between variants may be chance")
-    ]
+    assert any(line.startswith("warning ") and "may be chance" in line for line in last)
     # Plain lines: no colour, nothing rewritten, and no block for every job beside them.
     assert not set("\x1b\r\x08") & set(printed) and "rule train:" not in printed
-    (log,) = list((finished.folder / ".snakemake" / "log").glob("*.log"))[:1]
-    assert "rule train:" in log.read_text("utf-8")
-
-
-def test_where_training_runs_is_said_once(finished: Project) -> None:
-    printed = (finished.folder / "printed.txt").read_text(encoding="utf-8")
-    assert printed.count("training runs on cpu, as config.yaml says") == 1
+    assert "rule train:" in finished.log()
 
 
 def nothing_to_be_done(project: Project) -> float:

@@ -140,16 +140,6 @@ def test_a_key_is_that_of_an_earlier_result(planned: Planned) -> None:
     assert next(earlier(found)).stages["main"] == "a1a1"
 
 
-def test_the_best_of_others_and_what_trains_are_found_after_another_part(planned: Planned) -> None:
-    planned.stage("a1", "sst", "one")
-    planned.scores([("best", 0, "sst", "a1"), ("one", 0, "sst", "a1")])
-    planned.plan([["p", "two", "b1", "sst", "b1", "backbone", "two", ""]])
-    found = find(planned.root, "one")
-    assert found.stages == {"a1": "a1"} and found.wanted == {"sst": "a1"}
-    best = find(planned.root, "best")
-    assert best.wanted is None and best.stages == {"one/a1": "a1"}
-
-
 def test_before_the_first_publication_the_newest_plan_names_the_variants(planned: Planned) -> None:
     for key in ("a1", "b1"):
         planned.stage(key, "sst", "one")
