@@ -22,23 +22,20 @@ def mark_incomplete(project: Project, path: Path) -> None:
     (notes / name).write_text(json.dumps({"external_jobid": None}), encoding="utf-8")
 
 
-def forget(project: Project, *kinds: str) -> None:
-    for kind in kinds:
-        shutil.rmtree(project.root / "store" / kind)
-
-
 def test_the_notes_on_a_killed_job_hide_nothing_that_is_missing(project: Project) -> None:
     """By `rerun-incomplete` that job alone would run: its inputs' users are `ancient` and wait."""
     trainings = {f"train {variant} 0" for variant in project.variants().values()}
-    forget(project, "train", "scores", "table", "index", "figure", "published")
+    for kind in ("train", "scores", "table", "index", "figure", "published"):
+        shutil.rmtree(project.root / "store" / kind)
     tokens = sorted((project.root / "store" / "tokens").glob("*/tokens.parquet"))
     mark_incomplete(project, tokens[0])
     assert project.jobs() == trainings | {"scores", "table", "index", "figure", "publish"}
 
 
 def test_a_job_that_left_some_of_its_files_is_made_again(project: Project) -> None:
-    forget(project, "tokens", "scores", "table", "index", "published")
+    for kind in ("tokens", "scores", "table", "index", "published"):
+        shutil.rmtree(project.root / "store" / kind)
     (project.seed_folder("sst-only") / "predictions.parquet").unlink()
     for report in (project.root / "store" / "data").glob("*/report.json"):
         report.unlink()
-    assert {"train sst-only 0", "data", "tokens"} <= project.jobs()
+    assert {"train sst-only 0", "data", "tokens"} <= project.planned()

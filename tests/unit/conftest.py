@@ -127,33 +127,22 @@ def token_rows(task: str, split: str, count: int) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.fixture(scope="session")
-def write_tokens() -> Callable[[Path, list[dict[str, Any]]], Path]:
-    """Return a function that writes rows as a `tokens.parquet`."""
+def write_tokens(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """Write rows as a `tokens.parquet`."""
     ids = pa.list_(pa.int32())
     schema = pa.schema(
-        [
-            ("id", pa.string()),
-            ("split", pa.string()),
-            ("label", pa.float32()),
-            ("tokens1", ids),
-            ("tokens2", ids),
-        ]
+        {
+            **{"id": pa.string(), "split": pa.string(), "label": pa.float32()},
+            **{"tokens1": ids, "tokens2": ids},
+        }
     )
-
-    def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
-        return path
-
-    return write
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+    return path
 
 
 @pytest.fixture(scope="session")
-def tokens(
-    tmp_path_factory: pytest.TempPathFactory,
-    write_tokens: Callable[[Path, list[dict[str, Any]]], Path],
-) -> dict[str, Path]:
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The token table of each of SST, para and STS, with train, dev and test rows."""
     folder = tmp_path_factory.mktemp("tokens")
     return {
@@ -166,11 +155,7 @@ def tokens(
 
 
 @pytest.fixture
-def without(
-    tokens: dict[str, Path],
-    write_tokens: Callable[[Path, list[dict[str, Any]]], Path],
-    tmp_path: Path,
-) -> Callable[..., Path]:
+def without(tokens: dict[str, Path], tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes a task's token table without some splits."""
 
     def write(task: str, *splits: str) -> Path:
