@@ -41,6 +41,8 @@ def test_a_module_finds_the_results_and_makes_what_another_workflow_asks_for(
 ) -> None:
     folder = project.seed_folder("sst-only")
     shutil.rmtree(folder)
+    for kind in ("table", "scores"):
+        shutil.rmtree(project.root / "store" / kind)
     rows = len((project.root / "tables" / f"{PAPER}.csv").read_text("utf-8").splitlines())
     trained = project.trained()
     printed = project.run(*another(project, tracking={"enabled": False}))

@@ -33,17 +33,13 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Project:
     shutil.copytree(STUDY, folder / "study")
     project = Project(folder)
     # In the environment of this process.
-    project.run("make", "study-runs", f"VENV={sys.prefix}", "-o", f"{sys.prefix}/.installed")
+    words = (f"VENV={sys.prefix}", "-o", f"{sys.prefix}/.installed", "PARTS=gte tuned")
+    project.run("make", "study-runs", *words)
     return project
 
 
-def settings(part: str) -> tuple[str, ...]:
-    return (*SETTINGS, f"study/{part}.yaml") if part else SETTINGS
-
-
-@pytest.mark.parametrize("part", ["", "depths"])
-def test_nothing_is_left_to_train(study: Project, part: str) -> None:
-    printed = study.minbert("plan", *settings(part))
+def test_nothing_is_left_to_train(study: Project) -> None:
+    printed = study.minbert("plan", *SETTINGS)
     assert ", 0 to run" in printed, printed
 
 
@@ -52,7 +48,8 @@ def test_a_table_is_the_same_to_the_byte(study: Project, part: str) -> None:
     """The shortest of some parts, as all take minutes: `make study` compares them."""
     made = f"results/study-{part}/only/tables" if part else "results/study/tables"
     names = [f"{TABLE[part]}.{ending}" for ending in ("csv", "md")]
-    study.snakemake(*(f"{made}/{name}" for name in names), *settings(part))
+    configured = (*SETTINGS, f"study/{part}.yaml") if part else SETTINGS
+    study.snakemake(*(f"{made}/{name}" for name in names), *configured)
     first = first_keys(study.folder / "results" / Path(made).parts[1])
     for name in names:
         text = (study.folder / made / name).read_bytes().decode()
