@@ -114,7 +114,7 @@ variants:
                 **{"a optimiser.schedule.name": "constant", "a tasks.sst.head.depth": 3},
                 **{"a tasks.sst.head.dropout": 0.5, "a tasks.sts.features": ("|u-v|",)},
                 **{"b ordered_tasks": ("sst",), "b epochs": 10, "both surgery": None},
-                **{"with surgery": "pcgrad", "least ordered_tasks": ("sst",), "least smart": None},
+                **{"least ordered_tasks": ("sst",), "least smart": None, "with surgery": "pcgrad"},
                 **{"least tasks.sst.convolution": None, "again tasks.sts.pairing": "cross"},
             },
             id="extends merges deeply, replaces lists, and null deletes",
@@ -286,7 +286,6 @@ def test_the_grid_beats_defaults_and_override_beats_the_grid(tmp_path: Path) -> 
             {"learning_rate": 3, "epochs": 0.3},
             {"optimiser.lr": 3e-5, "epochs": 2},
         ),
-        ("epochs: 1", {"epochs": 0.3}, {"epochs": 1}),
         (
             "trainable: heads",
             {
@@ -297,11 +296,6 @@ def test_the_grid_beats_defaults_and_override_beats_the_grid(tmp_path: Path) -> 
                 **{"optimiser.lr": 3e-5, "epochs": 20, "sampler.steps": None},
                 "tasks.*.batch_size": {"sst": 16, "lmrd": 16, "para": 16},
             },
-        ),
-        (
-            "tasks: {sst: {batch_size: 128}, lmrd: {batch_size: 4}, para: {batch_size: 16}}",
-            {"batch_size": {"max": 64, "min": 6}},
-            {"tasks.*.batch_size": {"sst": 64, "lmrd": 4, "para": 8}},
         ),
         (
             "tasks: {sst: {batch_size: 128}, lmrd: {batch_size: 8}, para: {batch_size: 8}}",
@@ -315,7 +309,6 @@ def test_the_grid_beats_defaults_and_override_beats_the_grid(tmp_path: Path) -> 
                 {"epochs": epochs, "sampler.steps": total // epochs},
             )
             for keys, steps, epochs, total in (
-                ("epochs: 10", {}, 2, 250),
                 ("epochs: 40", {}, 6, 1002),
                 ("epochs: 1", {}, 1, 100),
                 ("epochs: 40", {"epochs": 10}, 10, 1000),

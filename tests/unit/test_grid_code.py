@@ -118,9 +118,8 @@ def test_a_syntax_error_names_file_and_line(package: Path) -> None:
 
 
 def test_an_unknown_root_is_named(package: Path) -> None:
-    for root in ("minbert.zzz", "json"):
-        with pytest.raises(UserError, match=f"'{root}' is no module of minbert"):
-            code_modules([root])
+    with pytest.raises(UserError, match="'json' is no module of minbert"):
+        code_modules(["json"])
 
 
 def test_the_digest_of_known_source_is_the_same_on_every_python(package: Path) -> None:
@@ -137,9 +136,7 @@ def test_the_digest_of_known_source_is_the_same_on_every_python(package: Path) -
 
 
 def test_files_are_compared_byte_by_byte(package: Path) -> None:
-    modules = code_modules(["minbert.a.near"])
-    before = files_digest(modules)
-    assert files_digest(reversed(list(modules))) == before
-    assert files_digest([*modules, "minbert.gone"]) != before
+    before = files_digest(modules := list(code_modules(["minbert.a.near"])))
+    assert files_digest(reversed(modules)) == before
     edit(package, "a/near.py", "import main\n", "import main  # a comment\n")
     assert files_digest(modules) != before

@@ -11,17 +11,12 @@ from grid_texts import spec
 from planning import REPOSITORY as ROOT
 
 from minbert.plan.cost import SIZES
-from minbert.plan.figures import FIGURES
 from minbert.spec.config import load_config
 from minbert.spec.epochs import Epoch, epoch_of
-from minbert.spec.parts import PARTS
 from minbert.spec.published import read_published
 from minbert.spec.resolve import Grid, Stage, resolve
 from minbert.spec.stage import StageSpec
-from minbert.spec.yaml import load_yaml
 
-UNUSED = ("surgery", "weighting", "architecture", "attention")
-"""Kinds of parts of which the papers have few; each is compared with a reference elsewhere."""
 PUBLISHED = read_published(ROOT / "workflow" / "published.csv")
 
 
@@ -41,18 +36,6 @@ def test_every_published_row_has_its_variant(grids: dict[str, Grid]) -> None:
         reported = {name for name in ("sst", "para", "sts") if row.figures[name] is not None}
         assert reported <= scored, row
         assert not row.other_task or row.other_task in scored, row
-
-
-def test_every_part_is_used_by_some_row(grids: dict[str, Grid]) -> None:
-    used = {part for grid in grids.values() for s in matching(grid, "*") for part in s.spec.parts()}
-    over_all = load_yaml(ROOT / FIGURES)["figures"].values()
-    kinds = {figure.kind for grid in grids.values() for figure in grid.figures.values()}
-    used |= {f"figure:{kind}" for kind in kinds | {figure["kind"] for figure in over_all}}
-    known = {f"{kind}:{name}" for kind, parts in PARTS.items() for name in parts}
-    others = {p for p in known if p.split(":")[0] in UNUSED}
-    others |= {"sampler:temperature", "sampler:annealed", "trainable:lora", "schedule:linear"}
-    others |= {"figure:sweep"}
-    assert known - used == others - {"surgery:pcgrad", "surgery:pytorch_pcgrad"}
 
 
 ROWS: dict[str, dict[str, Any]] = {
@@ -251,7 +234,6 @@ def test_single_tasks_are_those_of_a_multitask_row_in_as_many_steps(
     steps, examples = epoch(together)
     for stage in grid.variants["single-task"].stages:
         task, alone = stage.ref.stage, stage.spec
-        assert stage.start is None
         assert alone.tasks == {task: together.tasks[task].model_copy(update={"trained": True})}
         kept = {key: getattr(together, key) for key in ("tasks", "sampler", "shared_layers")}
         assert alone.model_copy(update=kept) == together
