@@ -17,11 +17,7 @@ SEEDED = frozenset({"train"})
 def node_folder(root: Path, kind: str, key: str, seed: int | None = None) -> Path:
     """Return the folder of a node's files under the results root."""
     folder = root / "store" / kind / key
-    if kind not in SEEDED:
-        return folder
-    if seed is None:
-        raise ValueError(f"a {kind} node has a folder for each seed; no seed was given")
-    return folder / f"seed{seed}"
+    return folder / f"seed{seed}" if kind in SEEDED else folder
 
 
 @dataclass(frozen=True)
