@@ -33,19 +33,27 @@ def test_memory_that_ran_out_is_told_from_other_errors(error: Exception, expecte
 
 
 @pytest.mark.parametrize(
-    ("kind", "able", "hip", "expected"),
+    ("kind", "able", "seconds", "hip", "expected"),
     [
-        ("cpu", {"amx_bf16": True}, None, "bf16"),
-        ("cpu", {"avx512_bf16": True}, None, "bf16"),
-        ("cpu", {"avx512_f": True}, None, "fp32"),
-        ("cuda", (7, 5), None, "fp32"),
-        ("cuda", (8, 0), None, "bf16"),
-        ("cuda", (7, 5), "6", "bf16"),
+        ("cpu", {"amx_bf16": True}, 2.0, None, "bf16"),
+        ("cpu", {"avx512_bf16": True}, 2.0, None, "bf16"),
+        ("cpu", {"avx512_bf16": True}, 3.5, None, "fp32"),
+        ("cpu", {"avx512_f": True}, 2.0, None, "fp32"),
+        ("cuda", (7, 5), 2.0, None, "fp32"),
+        ("cuda", (8, 0), 2.0, None, "bf16"),
+        ("cuda", (7, 5), 2.0, "6", "bf16"),
     ],
 )
-def test_auto_is_bf16_where_the_device_does_not_emulate_it(
-    kind: str, able: Any, hip: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+def test_auto_is_bf16_where_the_device_is_faster_in_it(
+    kind: str,
+    able: Any,
+    seconds: float,
+    hip: str | None,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    took = {torch.float32: 4.0, torch.bfloat16: seconds}
+    monkeypatch.setattr("timeit.repeat", lambda product, number: [9.0, took[product().dtype]])
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: able)
     monkeypatch.setattr(torch.version, "hip", hip)

@@ -163,7 +163,7 @@ class Config(Spec):
     else the CPU."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """`fp32` or `bf16`; `auto` is `bf16` on an AMD GPU, on NVIDIA's since Ampere, and on a CPU with
-    AMX or AVX-512 bf16."""
+    AMX or AVX-512 bf16 where a short probe finds it faster."""
     threads: Annotated[Count, Field(le=MAX_THREADS)] | Literal["auto"] = "auto"
     """CPU threads of a job that trains or caches features."""
     keep_weights: bool = True
