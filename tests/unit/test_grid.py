@@ -256,9 +256,8 @@ def test_the_grid_beats_defaults_and_override_beats_the_grid(tmp_path: Path) -> 
 """,
         head=HEAD.replace("normalised", "plain"),
         defaults={
-            "epochs": None,
             "optimiser": {"schedule": {"name": "linear", "warmup": 0.1}},
-            "tasks": {"*": {"weight": 2, "batch_size": 99}, "sst": {"weight": 3}, "sts": {}},
+            "tasks": {"*": {"weight": 2}, "sst": {"weight": 3}, "sts": {}},
         },
         scale={"epochs": 2},
         override={
@@ -271,7 +270,6 @@ def test_the_grid_beats_defaults_and_override_beats_the_grid(tmp_path: Path) -> 
         **{"plain optimiser.schedule.name": "linear", "said optimiser.schedule.name": "constant"},
         **{"plain epochs": 7, "plain surgery": None, "said tasks.sst.weight": 5},
         "plain tasks.*.weight": {"sst": 3, "lmrd": 2, "para": 2},
-        "plain tasks.*.batch_size": {"sst": 99, "lmrd": 99, "para": 99},
         "said tasks.*.pooling": {"sst": "max", "lmrd": "max", "para": "mean"},
         **{"plain select": "normalised", "said select": "plain"},
     }

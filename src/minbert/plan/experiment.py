@@ -155,7 +155,8 @@ class Experiment:
             "derived": spec.derived(),
         }
         compute = self.config.model_dump(include={"device", "precision", "checkpoint_seconds"})
-        parts = (*spec.parts().values(), *architecture_parts(sources.architecture))
+        modules = (place.partition(":")[0] for place in spec.parts().values())
+        parts = (*modules, *architecture_parts(sources.architecture))
         return Node("train", asked, "minbert.train.run", parts, needs, compute)
 
     def resolved(self, stage: Stage, spec: StageSpec) -> dict[str, Any]:

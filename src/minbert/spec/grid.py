@@ -96,17 +96,16 @@ class NamedStage(StageKeys):
     name: Name
 
 
-class Template(partial(Display), StageKeys):  # type: ignore[misc]
-    """What variants can extend. `tune` lists values by dotted key, and a half of dev chooses."""
+class VariantKeys(partial(Display), StageKeys):  # type: ignore[misc]
+    """A variant, or a template that variants can extend.
+
+    `expand` makes a variant of each value: a list by dotted key, or words for values. `tune` lists
+    values in the same way, among which a half of dev chooses. A template has no `expand`.
+    """
 
     extends: Names | None = None
     stages: Annotated[tuple[NamedStage, ...], Field(min_length=1)] | None = None
     tune: dict[str, Annotated[tuple[Any, ...], Field(min_length=2), Distinct] | None] | None = None
-
-
-class VariantKeys(Template):
-    """A variant. `expand` makes one of each value: a list by dotted key, or words for values."""
-
     expand: dict[str, Annotated[tuple[Any, ...], Distinct] | dict[str, Any]] | None = None
 
 
@@ -154,5 +153,5 @@ class Paper(Spec):
 class GridFile(Paper):
     """The top level of a grid file. Further files of a paper need only its name."""
 
-    templates: dict[Name, Template] = Field(default_factory=dict)
+    templates: dict[Name, VariantKeys] = Field(default_factory=dict)
     variants: dict[str, VariantKeys] = Field(default_factory=dict)

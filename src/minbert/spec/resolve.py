@@ -24,7 +24,6 @@ from minbert.spec.grid import (
     GridFile,
     Name,
     Paper,
-    Template,
     VariantKeys,
 )
 from minbert.spec.protocol import RULES
@@ -161,7 +160,7 @@ def _joined(files: Iterable[GridFile]) -> dict[str, Any]:
 
 
 def _variants(
-    templates: Mapping[str, Template], variants: Mapping[str, VariantKeys]
+    templates: Mapping[str, VariantKeys], variants: Mapping[str, VariantKeys]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield how each variant is shown, and the keys of its stages: none if it has no stages.
 
@@ -267,7 +266,7 @@ def _stages(
     variant: str, values: Mapping[str, Any], paper: Mapping[str, Any], config: Config
 ) -> dict[StageRef, Stage]:
     """Return a variant's stages; it has one, `main`, if it names none."""
-    shared = validated(Template, values).model_dump(exclude_unset=True)
+    shared = validated(VariantKeys, values).model_dump(exclude_unset=True)
     found: dict[StageRef, Stage] = {}
     for own in shared.pop("stages", None) or ({"name": "main"},):
         with inside(f"stage '{own['name']}'"):

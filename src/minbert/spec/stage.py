@@ -225,10 +225,6 @@ class StageSpec(Spec):
             yield "'sampler.order' names each trained task once, for 'sampler.name: sequential'"
 
     def parts(self) -> dict[str, str]:
-        """Return the modules of the parts this stage uses, as {`kind:name`: module}."""
-        return {name: place.partition(":")[0] for name, place in self._parts().items()}
-
-    def _parts(self) -> dict[str, str]:
         """Return the place of each part this stage uses, as {`kind:name`: `module:object`}."""
         chosen = {
             ("trainable", self.trainable),
@@ -256,7 +252,7 @@ class StageSpec(Spec):
             "tasks": list(self.ordered_tasks),
             "trained": list(trained),
             "divergences": {t: divergence(self.smart, t) for t in trained if self.smart},
-            "parts": self._parts(),
+            "parts": self.parts(),
         }
 
 
