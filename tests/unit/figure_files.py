@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.data.examples import Example, write_examples
-from minbert.data.rows import write_rows
 from minbert.evaluate.bootstrap import overall_error, standard_error
 from minbert.evaluate.floors import against_floor
 from minbert.evaluate.metrics import task_metrics
@@ -160,13 +159,6 @@ def write_texts(path: Path, task: str, sizes: Mapping[str, int] = SIZES) -> Path
     return path
 
 
-def write_held(folder: Path, task: str) -> Path:
-    """Write the rows of the example table that `write_texts` leaves."""
-    examples = write_texts(folder / "examples.parquet", task)
-    write_rows(examples, folder / "rows.parquet")
-    return folder / "rows.parquet"
-
-
 def write_scores(
     path: Path,
     paper: str,
@@ -220,7 +212,7 @@ def make_inputs(
     absent: Iterable[str] = (),
     failed: Iterable[str] = (),
     paper: str = "hybrid-bert",
-    facts: Mapping[str, Any] | None = None,
+    about: Mapping[str, Any] | None = None,
     epochs: int = 10,
     adapters: int = 0,
 ) -> Inputs:
@@ -249,10 +241,12 @@ def make_inputs(
         histories={name: {"main": of} for name, of in histories.items()},
         predictions={name: dict.fromkeys(tasks, of) for name, of in predictions.items()},
         scores={paper: write_scores(folder / "scores.parquet", paper, there, seeds, tasks)},
-        facts={
-            "rules": {paper: "normalised"},
-            "stages": {name: [{"name": "main"}] for name in names},
-            **(facts or {}),
-        },
+        papers=[
+            {
+                **{"paper": paper, "rule": "normalised", "overall_tasks": OVERALL, "rows": []},
+                "stages": {name: [{"name": "main"}] for name in names},
+                **{"selection_split": "dev", **(about or {})},
+            }
+        ],
         failed=frozenset(failed),
     )

@@ -20,6 +20,7 @@ from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs
 from minbert.spec.figures import FIGURE_KINDS
 from minbert.spec.parts import load_part
+from minbert.spec.protocol import OVERALL_TASKS
 
 STAMP = "commit 0123456789  backbone google-bert/bert-base-uncased  data real  5 seeds"
 
@@ -80,12 +81,13 @@ def drawn(kind: str, inputs: Inputs, variants: str = "", **options: Any) -> Draw
     """
     if variants:
         inputs = replace(inputs, variants={name: name.upper() for name in variants.split()})
-    stages = {}
+    stages, about = {}, inputs.about if inputs.papers else {}
     for name in inputs.variants:
         words = list(inputs.histories.get(name, ["main"]))
-        known = inputs.facts.get("stages", {}).get(name) or [{}] * len(words)
+        known = about.get("stages", {}).get(name) or [{}] * len(words)
         stages[name] = [{"name": word, **of} for word, of in zip(words, known, strict=True)]
-    inputs = replace(inputs, facts={"rules": {"p": ""}, **inputs.facts, "stages": stages})
+    about = {"rule": "", "overall_tasks": OVERALL_TASKS, **about, "stages": stages}
+    inputs = replace(inputs, papers=[about, *inputs.papers[1:]])
     with style.style():
         figure, notes = load_part("figure", kind)(FIGURE_KINDS[kind](**options), inputs)
     return figure, [note for note in notes if note]

@@ -43,8 +43,8 @@ def test_the_example_asks_for_a_size_that_the_figure_can_have(tmp_path: Path) ->
     (grid,) = (grid for grid in grids if grid.paper == paper)
     drawn = grid.figures[name]
     labels = {variant: grid.variants[variant].label for variant in drawn.variants or grid.variants}
-    facts = {"rules": {paper: grid.overall}}
-    inputs = make_inputs(tmp_path, labels, paper=paper, facts=facts, epochs=2)
-    about: dict[str, Any] = {"title": "T", "formats": (form,), "size": inches(size)}
-    draw_kind(drawn.kind, drawn.options, inputs, tmp_path / "figure", bare=True, **about)
+    about = {"rule": grid.overall}
+    inputs = make_inputs(tmp_path, labels, paper=paper, about=about, epochs=2)
+    how: dict[str, Any] = {"title": "T", "formats": (form,), "size": inches(size)}
+    draw_kind(drawn.kind, drawn.options, inputs, tmp_path / "figure", bare=True, **how)
     assert (tmp_path / f"figure.{form}").is_file()

@@ -44,18 +44,6 @@ def test_each_direction(
     assert judged(direction, unclear, 0.02, margin) == "within noise"
 
 
-def test_holm() -> None:
-    # Tests without a p-value count too.
-    assert [of[0] for of in holm([0.01, 0.04], 5)] == pytest.approx([0.05, 0.16])
-    levels = [of[1] for of in holm([0.03, 0.001, 0.02], 4)]
-    assert levels == pytest.approx([0.05 / 3, 0.05 / 4, 0.05 / 3])
-    draw = np.random.default_rng(1)
-    for _ in range(50):
-        p = [float(value) for value in draw.beta(0.2, 3, size=6)]
-        for one, (found, level) in zip(p, holm(p, 8), strict=True):
-            assert (one <= level) == (found <= 0.05)
-
-
 def test_holm_is_the_closed_test_with_bonferronis_bound() -> None:
     """A hypothesis falls when every intersection that it is part of falls (Marcus et al. 1976)."""
     draw = np.random.default_rng(0)
@@ -67,7 +55,13 @@ def test_holm_is_the_closed_test_with_bonferronis_bound() -> None:
                 bound = min(1.0, size * min(p[i] for i in among))
                 for i in among:
                     closed[i] = max(closed[i], bound)
-        assert [of[0] for of in holm(p, 5)] == pytest.approx(closed)
+        found = holm(p, 5)
+        assert [of[0] for of in found] == pytest.approx(closed)
+        assert [one <= of[1] for one, of in zip(p, found, strict=True)] == [
+            of <= 0.05 for of in closed
+        ]
+    # Tests without a p-value count too.
+    assert [of[0] for of in holm([0.01, 0.04], 5)] == pytest.approx([0.05, 0.16])
 
 
 @pytest.fixture
@@ -213,9 +207,7 @@ def test_the_best_of_all_is_judged_by_the_strongest_other(paper: Paper) -> None:
     numbers = ("difference", "error", "p")
     assert [line[name] for name in numbers] == [alone[name] for name in numbers]
     (other,) = paper.judge(against("strong", "weak", "best", "medium"))
-    (single,) = paper.judge(against("strong", "best"))
     assert (other["strongest"], other["verdict"]) == ("best", "does not hold")
-    assert float(other["p"]) == pytest.approx(3 * float(single["p"]))
 
 
 def test_runs_of_other_examples_cannot_be_compared(paper: Paper) -> None:

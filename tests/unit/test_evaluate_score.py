@@ -11,9 +11,8 @@ import pytest
 from run_files import history
 
 from minbert.base.errors import UserError
-from minbert.evaluate.reading import SCHEMA, Of, Score, read_scores
+from minbert.evaluate.reading import SCHEMA, Score, read_scores
 from minbert.evaluate.score import Scored, best_of, score_runs
-from minbert.evaluate.seeds import ranked
 from minbert.spec.task import TASKS
 
 # (task, split) -> (predictions, labels); None in place of the labels: they are not public
@@ -210,29 +209,3 @@ def test_the_half_of_dev_that_chose_the_epoch_chooses_the_best_too() -> None:
     a = scored_on("a", selection={"sst": 0.6}, dev={"sst": 0.4}, test={"sst": 0.4})
     b = scored_on("b", selection={"sst": 0.5}, dev={"sst": 0.9}, test={"sst": 0.9})
     assert best_of({"a": {0: a}, "b": {0: b}}, "task", "plain") == {0: a}
-
-
-def test_dev_chooses_and_test_is_scored_once_and_the_best_of_others_does_not_lead(
-    tmp_path: Path,
-) -> None:
-    """Variant b is better on dev, a on test; neither is itself tested."""
-    labels = [0.0, 1.0, 2.0]
-    shares: dict[str, tuple[list[float], list[float]]] = {
-        "a": ([0.0, 0.0, 1.0], [0.0, 1.0, 2.0]),
-        "b": ([0.0, 1.0, 1.0], [0.0, 0.0, 1.0]),
-    }
-    best = {"best_of": ["a", "b"], "by": "overall", "rule": "plain", "key": "", "tasks": {}}
-    runs = [run(tmp_path, variant="best", seed=seed, tested=True) | best for seed in (0, 1)]
-    for name, (dev, test) in shares.items():
-        rows: Rows = {(task, "dev"): (dev, labels) for task in THREE}
-        made = predictions(
-            tmp_path / name, rows | {(task, "test"): (test, labels) for task in THREE}
-        )
-        runs += [run(made, *THREE, variant=name, seed=seed, key=name) for seed in (0, 1)]
-    score(tmp_path, *runs)
-    found = read_scores(tmp_path / "scores.parquet", "p")
-    assert {of.variant for of in found if of.split == "test"} == {"best"}
-    of = {name: found[Of(name, "dev", "sst")][1].value for name in ("best", "b")}
-    assert of["best"] == of["b"] == pytest.approx(2 / 3)
-    assert found[Of("best", "test", "sst")][0].value == pytest.approx(1 / 3)
-    assert list(ranked(found, "plain")) == ["b", "a"]

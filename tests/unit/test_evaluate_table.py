@@ -12,7 +12,6 @@ import pytest
 
 from minbert.evaluate import text as typeset
 from minbert.evaluate.index import build_index
-from minbert.evaluate.marks import MEANING
 from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.statistics import NORMAL
 from minbert.evaluate.table import write_table
@@ -100,8 +99,6 @@ def test_golden(two_seeds: Path) -> None:
     known |= {"overall_plain_mean": "0.3", "overall_rule": "normalised", "keys": "ka"}
     known |= {name: str(count) for name, count in counts.items()}
     assert {name: line[name] for name in known} == known and "lmrd_mean" not in line
-    for bound, sign in (("low", -1), ("high", 1)):
-        assert sign * (float(line[f"sst_{bound}"]) - 0.41) == pytest.approx(0.12706, abs=1e-4)
     head, _, first, second = cells(text)
     assert head == [
         *("Row", "Split", "SST paper", "SST ours", "Paraphrase paper", "Paraphrase ours"),
@@ -228,9 +225,7 @@ def test_scores_at_their_floor_are_marked_below_a_line_of_floors_for_each_split(
     assert some["Paraphrase ours"].endswith(" °1/3")
     assert some["SST ours"].endswith(" ‡1/3 °1/3")
     columns = ("para_above", "para_floor", "sst_above", "sst_constant")
-    assert [lines[0][name] for name in columns] == ["0", "0.62", "1", "0"]
     assert [lines[1][name] for name in columns] == ["2", "0.62", "1", "1"]
-    assert typeset.markdown(MEANING) in text
     assert r"$^\circ$" in tex and r"$\ddagger$" in tex
     head, _, *floors = cells(text)[:4]
     names = ("Row", "Split", "SST paper", "SST ours", "STS ours", "Overall plain")

@@ -65,17 +65,19 @@ def stage(tasks: dict[str, Any], **more: Any) -> dict[str, Any]:
     return about | {"parameters": {"total": 195_000_000, "heads": 1_800_000}} | more
 
 
-def facts(names: list[str]) -> dict[str, Any]:
+def said(names: list[str]) -> dict[str, Any]:
     """Return what a plan knows of variants of three tasks each."""
     depths = ("all", "none", 0.5, 1, 0.5)
     figures = {"sst": 0.5, "para": 0.8, "sts": None, "overall": 0.7}
     tasks = {t: task() for t in OVERALL}
     tasks["sst"] |= {"convolution": {"residual": True}}
     return {
-        "rules": {"hybrid-bert": "normalised"},
         "architecture": BERT_BASE.model_dump(),
-        "parameters": {name: 10**8 + 10**7 * (n % 4) for n, name in enumerate(names)},
-        "published": [{"variant": name, "split": "dev", "published": figures} for name in names],
+        "rows": [
+            {"variant": name, "split": "dev", "published": figures}
+            | {"parameters": 10**8 + 10**7 * (n % 4)}
+            for n, name in enumerate(names)
+        ],
         "stages": {
             name: [stage(tasks, shared_layers=depth, fused=["a/lmrd", "b/own"][: 2 * (n < 3)])]
             for n, (name, depth) in enumerate(zip(names, depths * 8, strict=False))
@@ -84,28 +86,25 @@ def facts(names: list[str]) -> dict[str, Any]:
 
 
 def make(folder: Path, seeds: int, variants: dict[str, str] = VARIANTS, **more: Any) -> Inputs:
-    about = {"facts": facts(list(variants)), "epochs": 4, "adapters": 2}
+    about = {"about": said(list(variants)), "epochs": 4, "adapters": 2}
     return make_inputs(folder, variants, range(seeds), **{**about, **more})
 
 
 def over_all(folder: Path, seeds: int) -> Inputs:
     """Return the scores of four papers, each with five published rows, one of them tested."""
-    published = [
+    rows = [
         {
-            **{"paper": paper, "variant": f"v{n}", "split": "dev" if n else "test"},
-            "other_task": "",
-            "table": "1",
-            "published": {"sst": 0.5, "para": 0.8, "sts": 0.02 * n, "other": None, "overall": 0.7},
+            **{"variant": f"v{n}", "split": "dev" if n else "test", "table": "1", "other_task": ""},
+            "published": {"sst": 0.5, "para": 0.8, "sts": 0.02 * n, "overall": 0.7},
         }
-        for paper in PAPERS
         for n in range(5)
     ]
     scores = {
         paper: write_scores(folder / paper, paper, qualities(many(4)), range(seeds), tested=["v0"])
         for paper in PAPERS
     }
-    rules = dict.fromkeys(PAPERS, "normalised")
-    return Inputs(scores=scores, facts={"rules": rules, "published": published})
+    about = {"rule": "normalised", "overall_tasks": OVERALL, "rows": rows}
+    return Inputs(scores=scores, papers=[{"paper": paper, **about} for paper in PAPERS])
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +128,7 @@ def of_case(case: str, inputs: Inputs) -> Inputs:
     }
     if case != "transfer":
         return inputs
-    return replace(inputs, facts={**inputs.facts, "stages": inputs.facts["stages"] | stages})
+    return replace(inputs, papers=[{**inputs.about, "stages": inputs.about["stages"] | stages}])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -193,9 +192,8 @@ def test_files_have_the_same_bytes_twice(results: dict[str, Inputs], tmp_path: P
     assert b"/Type3" not in pdf, "text can be edited"
     assert imread(tmp_path / "a.png").shape[1] == style.WIDE * 300
     about: dict[str, Any] = {"size": (5, 4), "bare": True, "formats": ("png",)}
-    draw_kind(
-        "ranking", {}, Inputs(scores={"p": tmp_path / "no"}), tmp_path / "s", title="T", **about
-    )
+    none = Inputs(scores={"p": tmp_path / "no"}, papers=results["1"].papers)
+    draw_kind("ranking", {}, none, tmp_path / "s", title="T", **about)
     assert imread(tmp_path / "s.png").shape[:2] == (1200, 1500)
 
 

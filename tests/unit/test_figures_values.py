@@ -175,7 +175,11 @@ def test_series_differ_by_colour_line_and_marker() -> None:
 
 def test_each_row_has_its_own_floor_and_a_cross_below_it(tmp_path: Path) -> None:
     """As of a tuned row, which is scored on half of dev."""
-    inputs = make_inputs(tmp_path, "abc", tasks=("sst",), facts={"published": []})
+    inputs = make_inputs(
+        tmp_path,
+        "abc",
+        tasks=("sst",),
+    )
     path = inputs.scores["hybrid-bert"]
     rows = pq.read_table(path).to_pylist()
     for row in rows:
@@ -197,8 +201,7 @@ def test_what_transfer_cannot_show_is_said(tmp_path: Path) -> None:
     tasks = {"sst": {"trained": False}, "para": {"trained": True}}
     moved = {"start": "c/sst", "spec": {"tasks": tasks}}
     stages = {"a": [moved], "b": [moved], "c": [{"start": None}]}
-    facts = {"stages": stages, "published": []}
-    inputs = make_inputs(tmp_path, "abc", tasks=("sst", "para"), facts=facts)
+    inputs = make_inputs(tmp_path, "abc", tasks=("sst", "para"), about={"stages": stages})
     assert "Not among the figure's variants: c." in drawn("transfer", inputs, "a")[1]
     with pytest.raises(UserError, match="'b' is not the only one that goes from sst to para"):
         drawn("transfer", inputs, "a b c")

@@ -24,9 +24,9 @@ TASKS = ("news", "same", "rank")
 def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inputs]:
     for task in TASKS:
         monkeypatch.setitem(figure_files.SIZES, task, 90)
-    facts = {"rules": {"mine": "normalised"}, "overall_tasks": {"mine": TASKS}}
+    about = {"overall_tasks": TASKS}
     with using(NEWS, SAME, RANK), style():
-        yield make_inputs(tmp_path, VARIANTS, tasks=TASKS, paper="mine", facts=facts)
+        yield make_inputs(tmp_path, VARIANTS, tasks=TASKS, paper="mine", about=about)
 
 
 def texts(figure: Any) -> str:

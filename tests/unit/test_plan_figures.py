@@ -64,11 +64,12 @@ def test_a_figure_is_drawn_from_runs_scores_and_what_is_said_of_the_paper(tmp_pa
     predicted = {task: of[0].parent for task, of in found.predictions["b.c"].items()}
     assert predicted == {"sst": second.folder(made.root, 0), "sts": first.folder(made.root, 0)}
     scores = made.shown["scores/one"].folder(made.root) / "scores.parquet"
-    assert found.scores == {"one": scores} and found.facts["rules"] == {"one": "normalised"}
-    assert found.facts["selection_split"] == "dev" and found.facts["architecture"]["layers"] == 2
-    staged, _ = found.facts["stages"]["b.c"]
+    assert found.scores == {"one": scores} and found.about["rule"] == "normalised"
+    assert found.about["selection_split"] == "dev" and found.about["architecture"]["layers"] == 2
+    staged, _ = found.about["stages"]["b.c"]
     assert (staged["start"], staged["spec"]["tasks"]["sts"]["loss"]) == (None, "mse")
-    assert staged["parameters"]["total"] == found.facts["parameters"]["sts-only"] > 0
+    (row,) = (row for row in found.about["rows"] if row["variant"] == "sts-only")
+    assert staged["parameters"]["total"] == row["parameters"] > 0
     assert list(read(plan(tmp_path)).variants) == ["a", "b.c", "sts-only", "best"]
     said = "curves, variants: [sts-only, b.c, a]"
     assert list(read(plan(tmp_path, said)).variants) == ["sts-only", "b.c", "a"], "in its own order"

@@ -142,14 +142,3 @@ def test_the_first_of_equals_is_chosen() -> None:
     assert chosen(a=[0.5, 0.7], b=[0.7, 0.5]) == "a"
     assert chosen(a=[0.5, 0.7], b=[0.7, 0.6]) == "b"
     assert chosen(a=[], b=[]) == ""
-
-
-def test_an_edit_makes_only_its_candidate_again(tmp_path: Path) -> None:
-    before = {str(ref): planned(tmp_path).train(ref).key for ref in planned(tmp_path).stages}
-    after = planned(tmp_path, GRID.replace("[1e-5, 2e-5]", "[1e-5, 3e-5]"))
-    now = {str(ref): after.train(ref).key for ref in after.stages}
-    kept = {"a.lr-1e-5/main", "b.lr-1e-5/main", "untuned/main"}
-    assert {name for name in now if now[name] == before.get(name)} == kept
-    # A candidate is the same training as a row that says the same.
-    assert before["a.lr-2e-5/main"] == before["untuned/main"]
-    assert "the same stage as a.lr-2e-5/main: trained once" in plan_text(planned(tmp_path))

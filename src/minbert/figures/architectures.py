@@ -33,11 +33,11 @@ def architectures(_: Architectures, inputs: Inputs) -> Drawn:
 
     A block over all columns is shared by all tasks; blocks side by side are one copy per task.
     """
-    shapes = inputs.facts["architecture"]
+    shapes = inputs.about["architecture"]
     if shapes is None:
         return style.nothing("the backbone's shapes are not known yet"), []
     arch = architecture_of(shapes)
-    stages = [inputs.facts["stages"][name][-1] for name in inputs.variants]
+    stages = [inputs.about["stages"][name][-1] for name in inputs.variants]
     totals = [stage["parameters"]["total"] for stage in stages]
     most = max(total or 0 for total in totals)
     figure, panels = style.panels(len(stages), 2.9)

@@ -101,7 +101,7 @@ class Run(NamedTuple):
 def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     """Loss and score of each variant's last stage, or of pairs of variants on one scale."""
     paper = paper_scores(inputs)
-    specs = {name: inputs.facts["stages"][name][-1]["spec"] for name in found}
+    specs = {name: inputs.about["stages"][name][-1]["spec"] for name in found}
     runs = {name: _run(of, specs[name], paper) for name, of in found.items()}
 
     def panels(name: str, scale: Any) -> list[Panel]:

@@ -72,7 +72,7 @@ def fusion_attention(_: FusionAttention, inputs: Inputs) -> Drawn:
 
 def _targets(inputs: Inputs) -> Iterator[Target]:
     for name, label in inputs.variants.items():
-        for stage in (s for s in inputs.facts["stages"][name] if s["fused"]):
+        for stage in (s for s in inputs.about["stages"][name] if s["fused"]):
             files = inputs.histories.get(name, {}).get(stage["name"], {})
             adapters = [task_title(ref.partition("/")[2]) for ref in stage["fused"]]
             for task, about in stage["spec"]["tasks"].items():

@@ -23,7 +23,7 @@ def systems(inputs: Inputs) -> Systems:
         for seed, score in by_seed.items()
         if of.measure in inputs.predictions.get(of.variant, {})
     }
-    return Systems(paper, path, files, inputs.variants, inputs.overall_tasks(paper))
+    return Systems(paper, path, files, inputs.variants, inputs.about["overall_tasks"])
 
 
 def gain(found: Systems, name: str, other: str, measure: str) -> Interval | None:

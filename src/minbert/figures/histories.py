@@ -62,7 +62,7 @@ def read_histories(of_seeds: OfSeeds) -> list[History]:
 def last_stages(inputs: Inputs) -> tuple[dict[str, list[History]], list[str]]:
     """Return the runs of each variant's last stage, if it has any, and notes on missing runs."""
     files = {
-        name: inputs.histories.get(name, {}).get(inputs.facts["stages"][name][-1]["name"], {})
+        name: inputs.histories.get(name, {}).get(inputs.about["stages"][name][-1]["name"], {})
         for name in inputs.variants
     }
     read = {name: read_histories(of_seeds) for name, of_seeds in files.items()}
@@ -72,7 +72,7 @@ def last_stages(inputs: Inputs) -> tuple[dict[str, list[History]], list[str]]:
 
 def dev_measures(inputs: Inputs, found: Runs) -> list[tuple[str, str]]:
     """Return (task, metric) of the dev scores that the runs have: overall first, by the rule."""
-    measures = [("overall", rule) for rule in inputs.facts["rules"].values()]
+    measures = [("overall", str(inputs.about["rule"]))]
     measures += [(task, about.metric) for task, about in TASKS.items()]
     every = [run for runs in found.values() for run in runs]
     return [m for m in measures if any(Of("dev", *m) in run.rows for run in every)]

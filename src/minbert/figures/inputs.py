@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
 OfSeeds = Mapping[int, Path]
@@ -21,25 +20,25 @@ _NAMED = 8  # a note names so many missing runs and counts the rest, to leave ro
 
 @dataclass(frozen=True)
 class Inputs:
-    """The files and facts that a kind of figure reads (`minbert.spec.figures`).
+    """The files that a kind of figure reads, and what is said of its papers (`plan.outputs`).
 
     `variants` has the labels of what is shown by name, in order; none of figures over all papers.
     Files of runs are by variant, then by stage (`histories`) or task (`predictions`), then by seed;
-    `scores` by paper. Any of these files may be missing, as its run may have failed
-    or not have started. `failed` has the variants whose run ended in an error.
+    `scores` by paper. Any of these files may be missing, as its run may have failed or not have
+    started. `failed` has the variants whose run ended in an error.
     """
 
     variants: Mapping[str, str] = field(default_factory=dict)
     histories: Mapping[str, Mapping[str, OfSeeds]] = field(default_factory=dict)
     predictions: Mapping[str, Mapping[str, OfSeeds]] = field(default_factory=dict)
     scores: Mapping[str, Path] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    papers: Sequence[Mapping[str, Any]] = ()
     failed: frozenset[str] = frozenset()
 
-    def overall_tasks(self, paper: str) -> Sequence[str]:
-        """Return the tasks of a paper's overall score."""
-        of_papers: Mapping[str, Sequence[str]] = self.facts.get("overall_tasks", {})
-        return of_papers.get(paper, OVERALL_TASKS)
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What is said of the only paper."""
+        return self.papers[0]
 
 
 def present(of_seeds: OfSeeds) -> dict[int, Path]:

@@ -33,10 +33,8 @@ def draw(job: Job, stem: Path, *, bare: bool = False, **more: Any) -> None:
 
 def inputs_of(job: Job) -> Inputs:
     """Return the inputs of a figure's job, from what is said of its papers (`plan.outputs`)."""
-    papers, shown = job.spec["papers"], job.spec["draw"]["variants"]
-    about = papers[0]
+    shown, about = job.spec["draw"]["variants"], job.spec["papers"][0]
     tasks = {of["name"]: of["tasks"] for of in about["variants"]}
-    stages = about["stages"]
 
     def files(key: str, name: str) -> dict[int, Path]:
         return {n: job.need(f"run.{key}.{n}").with_name(name) for n in about["seeds"]}
@@ -44,7 +42,7 @@ def inputs_of(job: Job) -> Inputs:
     return Inputs(
         variants={name: about["labels"][name] for name in shown},
         histories={
-            name: {of["name"]: files(of["key"], "history.parquet") for of in stages[name]}
+            name: {of["name"]: files(of["key"], "history.parquet") for of in about["stages"][name]}
             for name in shown
         },
         predictions={
@@ -52,13 +50,7 @@ def inputs_of(job: Job) -> Inputs:
             for name in shown
         },
         scores=job.needs("scores"),
-        facts={
-            "rules": {of["paper"]: of["rule"] for of in papers},
-            "overall_tasks": {of["paper"]: of["overall_tasks"] for of in papers},
-            "published": [row | {"paper": of["paper"]} for of in papers for row in of["rows"]],
-            "parameters": {row["variant"]: row["parameters"] for row in about["rows"]},
-            **{name: about[name] for name in ("stages", "architecture", "selection_split")},
-        },
+        papers=job.spec["papers"],
         failed=frozenset(job.failed(job.spec["paper"])),
     )
 

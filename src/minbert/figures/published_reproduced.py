@@ -43,22 +43,23 @@ def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn:
     """Draw each published number, or dev score, against our score on the paper's split, or test."""
     points: list[Point] = []
     without = 0
-    rules = inputs.facts["rules"]
-    for paper, rule in rules.items():
+    papers = [about["paper"] for about in inputs.papers]
+    for about in inputs.papers:
+        paper, rule = about["paper"], about["rule"]
         scores = scored.read_scores(inputs.scores[paper], paper)
-        means = over_seeds(scores, inputs.overall_tasks(paper))
+        means = over_seeds(scores, about["overall_tasks"])
         if options.against == "dev":
             points += _on_dev_and_test(paper, rule, means)
             continue
-        for row in (r for r in inputs.facts["published"] if r["paper"] == paper and r["table"]):
-            made = list(_published(row, rule, means))
+        for row in (row for row in about["rows"] if row["table"]):
+            made = list(_published(paper, row, rule, means))
             points += made
             without += not made
     ours = [point.y for point in points]
     if options.against == "dev":
         if not points:
             return style.nothing("no test labels"), ["No variant was scored on labelled test data."]
-        return scatter(points, list(rules), "dev", "test"), [
+        return scatter(points, papers, "dev", "test"), [
             f"Each variant that was scored on test. {_OVERALL}",
             scored.crossed_note(ours),
             scored.seeds_note(ours),
@@ -67,7 +68,7 @@ def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn:
     if not points:
         return style.nothing(), notes
     bars = f"; bars: {_SINGLE}. {scored.CUT}" if any(one.n > 1 for one in ours) else ""
-    return scatter(points, list(rules), "published", "ours"), [
+    return scatter(points, papers, "published", "ours"), [
         f"{len(points)} numbers of the papers' tables. {_OVERALL}",
         scored.crossed_note(ours),
         f"Ours: {mean_of(one.n for one in ours)}{bars or ', so no intervals.'}",
@@ -97,7 +98,9 @@ def single_run(of_mean: Interval) -> Interval:
     return of_mean._replace(low=mean - wider * (mean - low), high=mean + wider * (high - mean))
 
 
-def _published(row: Mapping[str, Any], rule: str, means: Mapping[Of, Interval]) -> Iterator[Point]:
+def _published(
+    paper: str, row: Mapping[str, Any], rule: str, means: Mapping[Of, Interval]
+) -> Iterator[Point]:
     """Yield the numbers of a published row that we have, too."""
     known = {of.measure: of for of in means if of[:2] == (row["variant"], row["split"])}
     others = [task for task in known if task in TASKS and task not in OVERALL_TASKS]
@@ -108,7 +111,7 @@ def _published(row: Mapping[str, Any], rule: str, means: Mapping[Of, Interval]) 
         if value is not None and of is not None:
             shown = "overall" if measure == "overall" else of.measure
             ours = single_run(means[of])
-            yield Point(row["paper"], shown, Interval(value), ours, row["split"] == "test")
+            yield Point(paper, shown, Interval(value), ours, row["split"] == "test")
 
 
 def scatter(points: Sequence[Point], papers: Sequence[str], x: str, y: str) -> Figure:

@@ -120,7 +120,7 @@ def _counted(inputs: Inputs, names: Sequence[str], split: str, measure: str) -> 
     """Return the line on how many dev examples a task's scores are over, if that is one number."""
     files = [inputs.predictions.get(name, {}).get(measure, {}) for name in names]
     there = [path for of in files for path in present(of).values()][:1]
-    if split != "dev" or not there or inputs.facts.get("selection_split") == "both":
+    if split != "dev" or not there or inputs.about["selection_split"] == "both":
         return ""
     return f"\nn = {len(read_predicted(there, measure).ids)}"
 
@@ -146,7 +146,7 @@ def ladder(options: Ladder, inputs: Inputs) -> Drawn:
     steps = [step(labels[name], labels[other], options.names) for name, other in pairs]
     titles = [title_of(m).replace("Overall", "overall") for m in paper.measures]
     figure, panels = rows_of_panels(steps, [f"Gain in\n{title}" for title in titles])
-    published = gains.published(inputs.facts["published"], paper.rule)
+    published = gains.published(inputs.about["rows"], paper.rule)
     systems = gains.systems(inputs)
     for axes, measure in zip(panels, paper.measures, strict=True):
         low = [paper.flat_one(pair, measure) for pair in pairs]

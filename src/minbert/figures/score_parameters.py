@@ -21,7 +21,8 @@ def score_parameters(options: ScoreParameters, inputs: Inputs) -> Drawn:
     Variants on the front of any panel have a look of their own, the others are grey.
     """
     labels, split, paper = inputs.variants, options.split, paper_scores(inputs, options.split)
-    sizes = {n: count / 1e6 for n, count in inputs.facts["parameters"].items() if count}
+    counts = {row["variant"]: row["parameters"] for row in inputs.about["rows"]}
+    sizes = {name: count / 1e6 for name, count in counts.items() if count}
     uncounted = [labels[name] for name, of in paper.shown.items() if of and name not in sizes]
     notes = [f"Left out (parameters not counted): {', '.join(uncounted)}."] if uncounted else []
     by_measure: dict[str, dict[str, Interval]] = {}

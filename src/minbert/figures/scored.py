@@ -110,8 +110,8 @@ def paper_scores(inputs: Inputs, split: str = "dev") -> PaperScores:
             shown[of.variant] |= set(values)
     wanted = dict.fromkeys(shown, set().union(*shown.values()))
     absent = absent_notes(inputs.variants, shown, wanted, inputs.failed)
-    rule = inputs.facts.get("rules", {}).get(paper, "")
-    return PaperScores(rule, inputs.overall_tasks(paper), split, scores, shown, absent)
+    about = inputs.about
+    return PaperScores(about["rule"], about["overall_tasks"], split, scores, shown, absent)
 
 
 def crossed_note(shown: Iterable[Interval]) -> str:

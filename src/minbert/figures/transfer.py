@@ -34,7 +34,7 @@ def transfer(_: Transfer, inputs: Inputs) -> Drawn:
     and the paper's difference. Only differences whose interval is on one side of 0 have a colour;
     equally dark ones are equally large.
     """
-    stages = inputs.facts["stages"]
+    stages = inputs.about["stages"]
     found = {n: _moved(n, stages[n]) for n in inputs.variants if stages[n][-1]["start"]}
     paper = paper_scores(inputs)
     if not found:
@@ -42,7 +42,7 @@ def transfer(_: Transfer, inputs: Inputs) -> Drawn:
     if not any(paper.shown.values()):
         return style.nothing(), paper.absent
     systems = gains.systems(inputs)
-    published = gains.published(inputs.facts["published"])
+    published = gains.published(inputs.about["rows"])
     after: Cells = {}
     left: Cells = {}
     same: Cells = {}
