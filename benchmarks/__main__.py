@@ -17,7 +17,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import torch
 
 from benchmarks.cases import CASES, Case
-from benchmarks.report import about, draw_ratios, lines, save, table
+from benchmarks.report import about, lines, save, table
 from benchmarks.run import Bench, Row, chosen_precisions
 from minbert.train.device import choose_device, is_out_of_memory, set_up_memory
 
@@ -29,7 +29,7 @@ SECONDS = {True: 30.0, False: 120.0}
 
 
 def main() -> None:
-    """Run the chosen cases, print the table, write `bench.json` and the figure.
+    """Run the chosen cases, print the table, write `bench.json`.
 
     What is measured stays if a later case fails, then with exit status 1, or time runs out.
     """
@@ -64,7 +64,6 @@ def main() -> None:
                         save(rows, rates, given.out)
     finally:
         if rows:
-            draw_ratios(rows, rates, given.out)
             print(f"{table(rows)}\n\n{about(rows, rates)}\nwritten to {given.out}")
     if failed:
         sys.exit(1)

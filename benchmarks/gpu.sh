@@ -15,8 +15,8 @@
 #   demo     the demo with `device: cuda`, in what time is left
 #
 # OUT (or $OUT) gets summary.md (what became of each part), log.txt (what they printed),
-# nvidia-smi.csv (the cards, every second), and bench.json, bench.png and bench.pdf. What runs leave
-# otherwise is removed. The script ends with 1 if a part failed or ran out of time.
+# nvidia-smi.csv (the cards, every second), and bench.json. What runs leave otherwise is removed. The
+# script ends with 1 if a part failed or ran out of time.
 #
 # A part is stopped after its limit, and no part outlasts TOTAL (1200 seconds). LIMIT_bench=60 sets
 # another limit for `bench`, LIMIT_setup=60 for all installation.

@@ -45,10 +45,8 @@ class Padded:
     """A split's sequences as lists of ids, padded batch by batch to the longest (a collator)."""
 
     def __init__(self, examples: Examples, device: torch.device) -> None:
-        flat, types = examples.tokens.cpu().numpy(), examples.types.cpu().numpy()
-        spans = list(zip(examples.starts, examples.lengths, strict=True))
-        self.ids = [flat[a : a + n] for a, n in spans]
-        self.types = [types[a : a + n] for a, n in spans]
+        self.ids = [tokens for tokens, _ in examples.inputs.framed]
+        self.types = [types for _, types in examples.inputs.framed]
         self.examples = examples
         self.device = device
 
@@ -126,7 +124,7 @@ class Transformers:
 
     def _output(self, task: str, split: str, rows: np.ndarray) -> Tensor:
         data = self.data[task, split]
-        sequences = data.examples.sequence_rows(torch.from_numpy(rows)).numpy()
+        sequences = data.examples.sequences(torch.from_numpy(rows))
         pooled = self.encoder[task](**data.batch(sequences)).pooler_output
         if self.spec.tasks[task].pairing == "siamese":
             u, v = pooled.chunk(2)
@@ -213,13 +211,11 @@ def encode(
     pooling = models.Pooling(transformer.get_word_embedding_dimension(), pooling_mode="cls")
     model = SentenceTransformer(modules=[transformer, pooling], device=device.type)
     examples = ours.examples[task]["dev"]
-    flat = examples.tokens.cpu().numpy()
-    spans = zip(examples.starts, examples.lengths, strict=True)
     # Without [CLS] and [SEP]: its own tokenizer adds them.
     words = np.array(list(transformer.tokenizer.get_vocab()))
     order = np.argsort([transformer.tokenizer.get_vocab()[word] for word in words])
     names = words[order]
-    texts = [" ".join(names[flat[a + 1 : a + n - 1]]) for a, n in spans]
+    texts = [" ".join(names[tokens[1:-1]]) for tokens, _ in examples.inputs.framed]
 
     def encode_all() -> object:
         with autocast(device, precision):

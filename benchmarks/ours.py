@@ -8,16 +8,12 @@ from typing import Any
 import torch
 
 from benchmarks.workload import Workload
-from minbert.base.progress import Progress
-from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
-from minbert.train.activation_budget import activation_budget
 from minbert.train.checkpoints import Checkpoints
-from minbert.train.history import History
-from minbert.train.loop import Loop, Settings
+from minbert.train.run import Loop
 from minbert.train.samplers import Step
-from minbert.train.trainable import Sources, TrainableModel
+from minbert.train.trainable import Sources
 
 LOSSES = {
     "classification": "cross_entropy",
@@ -55,16 +51,14 @@ class Ours:
     def __init__(
         self, spec: StageSpec, workload: Workload, device: torch.device, precision: str
     ) -> None:
-        torch.manual_seed(0)
         given = workload.sources
         tokens = {task: given.tokens[task] for task in spec.tasks}
         features = {task: path for task, path in given.features.items() if task in spec.tasks}
         sources = Sources(given.backbone, tokens, features)
-        self.learner: TrainableModel = load_part("trainable", spec.trainable)(spec, sources, device)
-        room = activation_budget(device, torch.get_num_threads(), self.learner.module)
         nowhere = Checkpoints(given.backbone)  # Nothing is kept: single steps are made.
-        settings = Settings(device, precision, Progress("benchmark"), nowhere, room)
-        self.loop = Loop(spec, self.learner, 0, settings, History())
+        how = {"device": str(device), "precision": precision, "threads": torch.get_num_threads()}
+        self.loop = Loop(spec, 0, sources, nowhere, title="benchmark", **how)
+        self.learner = self.loop.model
         self.learner.module.train()
 
     def train(self, steps: Sequence[Step]) -> list[torch.Tensor]:

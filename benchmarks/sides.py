@@ -142,7 +142,7 @@ class Sides:
         agreement.check(differ, bf16)
         sides = named({name: partial(ours[name].predict, task) for name in precisions}, theirs)
         examples = finetuned(exact).examples[task]["dev"]
-        operations = 2.0 * self._products(examples.lengths[examples.distinct()[0]])
+        operations = 2.0 * self._products(examples.inputs.lengths[examples.inputs.distinct()[0]])
         return Work(sides, case.rows, operations, differ, bf16)
 
     def _cached(self, case: Case, precisions: Sequence[str], peers: Sequence[str]) -> Work:
@@ -150,9 +150,8 @@ class Sides:
         steps = agreement.draw_steps(case.tasks, case.batch, 4, seed=1)
         features = self.folder / f"{task}.features.safetensors"
         sources = self.workload.sources
-        cache_features(
-            task, "cls", None, 512, sources.backbone, sources.tokens[task], features, self.device
-        )
+        how = {"task": task, "pooling": "cls", "pairing": None, "max_length": 512}
+        cache_features(how, sources.backbone, sources.tokens[task], features, self.device)
         cached = Sources(sources.backbone, sources.tokens, {task: features})
         workload = self.workload._replace(sources=cached)
         settings = {"trainable": "heads"}

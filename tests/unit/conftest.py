@@ -267,6 +267,6 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def score(*values: float) -> None:
         waiting = iter(values)
-        monkeypatch.setattr("minbert.train.loop.selection_score", lambda *_: next(waiting))
+        monkeypatch.setattr("minbert.train.run.selection_score", lambda *_: next(waiting))
 
     return score

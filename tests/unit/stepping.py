@@ -9,13 +9,10 @@ import torch
 from torch import Tensor
 from torchjd import aggregation as theirs
 
-from minbert.base.progress import Progress
-from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.train.checkpoints import Checkpoints
 from minbert.train.finetune import Finetuned
-from minbert.train.history import History
-from minbert.train.loop import Loop, Settings
+from minbert.train.run import Loop
 from minbert.train.samplers import Step
 from minbert.train.step import Gradients
 
@@ -49,19 +46,11 @@ def tiny_model(spec: StageSpec, sources: Any, seed: int = 0) -> Finetuned:
 
 
 def make_loop(
-    spec: StageSpec,
-    sources: Any,
-    folder: Path = Path("nothing is kept"),
-    *,
-    seed: int = 0,
-    precision: str = "fp32",
-    device: torch.device = CPU,
+    spec: StageSpec, sources: Any, folder: Path = Path("nothing is kept"), seed: int = 0, **how: Any
 ) -> Loop:
-    torch.manual_seed(seed)
-    model = load_part("trainable", spec.trainable)(spec, sources(*spec.tasks), device)
-    settings = Settings(device, precision, Progress("test"), Checkpoints(folder))
-    loop = Loop(spec, model, seed, settings, History())
-    model.module.train()
+    how = {"title": "test", "device": "cpu", "precision": "fp32", **how}
+    loop = Loop(spec, seed, sources(*spec.tasks), Checkpoints(folder), **how)
+    loop.model.module.train()
     return loop
 
 

@@ -18,10 +18,10 @@ import torch
 
 from benchmarks import agreement
 from benchmarks.cases import CASES, Case
-from benchmarks.measure import alternate, spread
+from benchmarks.measure import alternate
 from benchmarks.others import Transformers
 from benchmarks.ours import Ours, stage
-from benchmarks.report import draw_ratios, save, table
+from benchmarks.report import save, table
 from benchmarks.run import Bench, Row
 from benchmarks.sides import Sides
 from benchmarks.workload import make_workload
@@ -93,14 +93,12 @@ def test_no_step_beats_the_machine(rows: list[Row]) -> None:
         assert 0.01 < min(fraction or 0.0 for fraction in fractions) < 1.1
 
 
-def test_rows_become_a_table_a_file_and_a_figure(rows: list[Row], tmp_path: Path) -> None:
+def test_rows_become_a_table_and_a_file(rows: list[Row], tmp_path: Path) -> None:
     rates = {"fp32": 1e11, "bf16": 4e11}
     save(rows, rates, tmp_path)
-    draw_ratios(rows, rates, tmp_path)
     saved = json.loads((tmp_path / "bench.json").read_text())
     assert saved["rows"] == [asdict(row) for row in rows]
     assert "100 GFLOP/s in fp32, 400 GFLOP/s in bf16" in saved["about"]
-    assert (tmp_path / "bench.png").stat().st_size > 10_000
     lines = table(rows).splitlines()
     assert len(lines) == 2 + len(rows)
     assert {line.count("|") for line in lines} == {lines[0].count("|")}
@@ -113,7 +111,7 @@ def test_another_computation_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     train = Ours.train
 
     def wrong(ours: Ours, steps: Any) -> list[torch.Tensor]:
-        off = 1.03 if ours.loop.settings.precision == "bf16" else 1.0
+        off = 1.03 if ours.loop.precision == "bf16" else 1.0
         return [loss * off for loss in train(ours, steps)]
 
     monkeypatch.setattr(Ours, "train", wrong)
@@ -141,4 +139,3 @@ def test_sides_take_turns_and_the_first_is_not_counted() -> None:
     taken = alternate(sides, CPU, repeats=2)
     assert "".join(calls) == "cba" + "abc" + "cba"
     assert {name: len(seconds) for name, seconds in taken.items()} == {"a": 2, "b": 2, "c": 2}
-    assert spread([3.0, 1.0, 2.0]) == (2.0, 1.5, 2.5)

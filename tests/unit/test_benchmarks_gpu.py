@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import sharing, threads
+from benchmarks import sharing
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "benchmarks" / "gpu.sh"
@@ -19,6 +19,7 @@ def test_sharing_tells_what_runs_do_together(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Two take as long as one; the real thing with one alone, which takes as long as it takes.
+    seconds = sharing.seconds
     monkeypatch.setattr(sharing, "seconds", lambda runs, **told: 2.0)
     words = "--device cpu --precision fp32 --sizes tiny --runs 1 2 --steps 3 --repeats 2"
     sharing.main(words.split())
@@ -26,15 +27,15 @@ def test_sharing_tells_what_runs_do_together(
         "| tiny | 1 | 24 (24 to 24) | 1.00 |",
         "| tiny | 2 | 48 (48 to 48) | 2.00 |",
     ]
-    monkeypatch.setattr(sharing, "seconds", threads.seconds)
+    monkeypatch.setattr(sharing, "seconds", seconds)
     sharing.main([*words.split(), "--runs", "1", "--repeats", "1"])
     assert capsys.readouterr().out.splitlines()[2].endswith("| 1.00 |")
 
 
 def test_jobs_work_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     job = "import time; print('ready', flush=True); input(); time.sleep(1); print('done')"
-    monkeypatch.setattr(threads, "JOB", job)
-    assert 1 <= threads.seconds(3) < 2
+    monkeypatch.setattr(sharing, "JOB", job)
+    assert 1 <= sharing.seconds(3) < 2
 
 
 FAKE_PYTHON = """#!/bin/sh

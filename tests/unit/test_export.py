@@ -34,7 +34,7 @@ from minbert.predict.usage import example
 from minbert.spec.architecture import WEIGHTS, read_architecture
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
-from minbert.train.examples import Examples, special_tokens
+from minbert.train.examples import special_tokens, token_examples
 
 FIRST = ["a film", *TEXT[1:], "it", "a film " * 60]
 SECOND = [TEXT[2], "of little else", "a", "is it?", "too long"]
@@ -92,8 +92,9 @@ def logits(model: MultitaskModel, arch: Any, tokenizer: Path, length: int, task:
     )
     special = special_tokens(tokenizer, arch.two_types)
     pairing = model.spec.tasks[task].pairing if known.pair else None
-    examples = Examples(table, task, pairing, special, length, torch.device("cpu"))
-    return model.from_pooled(task, examples.pool(model.pooled))
+    examples = token_examples(table, pairing, special, length, torch.device("cpu"))
+    pooled = examples.inputs.pool(lambda batch: model.pooled([(task, batch)])[0])
+    return model.from_pooled(task, pooled)
 
 
 def sides(task: str) -> list[list[str]]:

@@ -22,7 +22,7 @@ from minbert.predict.predictor import load_trained
 from minbert.spec.architecture import read_architecture
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
-from minbert.train.examples import reader
+from minbert.train.examples import read_examples
 from minbert.train.features import cache_features
 from minbert.train.finetune import Finetuned
 from minbert.train.frozen_probe import FrozenProbe
@@ -82,15 +82,16 @@ class Trained:
     def assert_loaded_again_predicts(self, **near: float) -> Any:
         """Assert that the saved model predicts what was written; return it."""
         model = load_trained(self.spec, self.sources.backbone, self.file)
-        read, rows = reader(self.sources.backbone, 512, CPU), self.rows("predictions.parquet")
+        rows, backbone = self.rows("predictions.parquet"), self.sources.backbone
         for task, how in self.spec.tasks.items():
-            for split, examples in read(self.sources.tokens[task], task, how.pairing).items():
+            given = read_examples(self.sources.tokens[task], how.pairing, backbone, 512, CPU)
+            for split in ("dev", "test"):
+                examples = given[split]
                 of = [r for r in rows if (r["task"], r["split"]) == (task, split)]
-                assert split == "train" or [r["id"] for r in of] == examples.ids
-                if split == "train":
-                    continue
+                assert [r["id"] for r in of] == examples.ids
                 with torch.no_grad():
-                    output = model.from_pooled(task, examples.pool(model.pooled))
+                    pooled = examples.inputs.pool(lambda of, t=task: model.pooled([(t, of)])[0])
+                    output = model.from_pooled(task, pooled)
                 scores = load_part("loss", how.loss)().scores(output)
                 written = torch.tensor([r["scores"] for r in of])
                 torch.testing.assert_close(written, scores, **near)
@@ -104,7 +105,7 @@ def train(name: str, spec: StageSpec, sources: Sources, base: Path, seed: int = 
     for task, how in spec.tasks.items() if spec.trainable == "heads" else ():
         features[task] = base / task / "features.safetensors"
         files = (sources.backbone, sources.tokens[task], features[task])
-        cache_features(task, how.pooling, how.pairing, 512, *files, CPU)
+        cache_features({**how.model_dump(), "task": task, "max_length": 512}, *files, CPU)
     tokens = {task: sources.tokens[task] for task in spec.tasks}
     given = Sources(sources.backbone, tokens, features, None, sources.adapters)
     train_stage(spec, seed, given, base / name, title=name, device="cpu", precision="fp32")
@@ -121,23 +122,25 @@ def trained(
             spec: StageSpec = make_spec(**stage, epochs=2, optimiser={"lr": 0.01})
             adapters = tuple(found[ref[-1]].file for ref in spec.fuse or ())
             scores = iter((0.9, 0.1))
-            patch.setattr("minbert.train.loop.selection_score", lambda *_, s=scores: next(s))
+            patch.setattr("minbert.train.run.selection_score", lambda *_, s=scores: next(s))
             found[name] = train(name, spec, Sources(backbone, tokens, {}, None, adapters), base)
     return found
 
 
-@pytest.mark.parametrize("name", SAVED)
-def test_the_backbone_is_not_saved_and_the_rest_is_what_moves(
+@pytest.mark.parametrize("name", STAGES)
+def test_what_moved_is_saved_without_the_backbone_and_predicts_the_same_bits(
     name: str, trained: dict[str, Trained], backbone: Path
 ) -> None:
-    stage, (mark, parts) = trained[name], SAVED[name]
-    model, saved = stage.model(), load_file(stage.file)
+    stage = trained[name]
+    assert not stage.assert_loaded_again_predicts(rtol=0, atol=0).training
+    if name not in SAVED:
+        return
+    (mark, parts), model, saved = SAVED[name], stage.model(), load_file(stage.file)
     encoder = [n for n in saved if n.startswith("encoder.")]
     assert all(mark in n for n in encoder) and len(encoder) == parts
-    rest = {n.split(".")[1] for n in saved if n not in encoder}
-    assert rest == set(stage.spec.tasks)
     first = model.weights()
     assert first.keys() == saved.keys()
+    assert {n.split(".")[1] for n in saved if n not in encoder} == set(stage.spec.tasks)
     for n, tensor in saved.items():
         frozen = ".adapter.adapters." in n or n.endswith(".threshold")
         frozen |= not stage.spec.tasks[n.split(".")[1]].trained if n not in encoder else False
@@ -160,18 +163,11 @@ def test_a_fusions_attention_is_recorded_by_sublayer(trained: dict[str, Trained]
     assert not found
 
 
-@pytest.mark.parametrize("name", STAGES)
-def test_loaded_again_it_predicts_the_same_bits(name: str, trained: dict[str, Trained]) -> None:
-    assert not trained[name].assert_loaded_again_predicts(rtol=0, atol=0).training
-
-
-@pytest.mark.parametrize(("name", "other"), [("a", "fusion"), ("a", "b"), ("all", "heads")])
-def test_another_stages_weights_are_refused(
-    name: str, other: str, trained: dict[str, Trained], backbone: Path
-) -> None:
-    told = rf"{other}/model\.safetensors: not the weights of this stage \(tensor '"
-    with pytest.raises(UserError, match=told):
-        load_trained(trained[name].spec, backbone, trained[other].file)
+def test_another_stages_weights_are_refused(trained: dict[str, Trained], backbone: Path) -> None:
+    for name, other in (("a", "fusion"), ("all", "heads")):
+        told = rf"{other}/model\.safetensors: not the weights of this stage \(tensor '"
+        with pytest.raises(UserError, match=told):
+            load_trained(trained[name].spec, backbone, trained[other].file)
 
 
 def test_outputs_on_features_are_the_whole_models(trained: dict[str, Trained]) -> None:
@@ -188,9 +184,6 @@ def test_outputs_on_features_are_the_whole_models(trained: dict[str, Trained]) -
         step = [(task, torch.tensor([3, 0, 3, 6]))]
         close(probe.forward(step), whole.forward(step))
     assert probe.shared_parameters() == [] and probe.tokens_seen == 0 < whole.tokens_seen
-    absent = given.features["sst"].with_name("absent")
-    with pytest.raises(UserError, match=r"absent: no such weights file"):
-        FrozenProbe(spec, Sources(given.backbone, given.tokens, {"sst": absent}), CPU)
 
 
 TASKS: dict[str, dict[str, Any]] = {
@@ -200,9 +193,11 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", FAMILIES)
-def test_with_each_encoder_what_is_trained_is_counted_saved_and_predicts_the_same(
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [(n, way) for a, n in enumerate(FAMILIES) for b, way in enumerate(WAYS) if (a + b) % 3 == 0],
+)
+def test_with_each_encoder_what_is_trained_is_counted_and_predicts_the_same(
     name: str, way: str, folders: Folders, tokens: dict[str, Path], make_spec: Any, tmp_path: Path
 ) -> None:
     backbone, fused = folders[name].ours, []

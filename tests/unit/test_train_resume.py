@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -38,10 +37,20 @@ STAGES: dict[str, dict[str, Any]] = {
         "smart": {"weight": 2.0},
         "optimiser": paced("onecycle"),
     },
-    "whole gradients": {"surgery": "pytorch_pcgrad", "shared_layers": 1, "shared_end": "top"},
-    "Nash-MTL": {"surgery": "nash_mtl"},
+    "whole gradients, a dynamic average": {
+        "surgery": "pytorch_pcgrad",
+        "weighting": "dynamic_average",
+        "shared_layers": 1,
+        "shared_end": "top",
+    },
+    "Nash-MTL, adapters, recycled": {
+        "tasks": TWO,
+        "surgery": "nash_mtl",
+        "sampler": {"name": "recycled", "examples": 9},
+        "trainable": "adapters",
+        "adapter": {"width": 3},
+    },
     "uncertainty, by task": {"weighting": "uncertainty", "shared_layers": "none"},
-    "a dynamic average": {"weighting": "dynamic_average"},
     "random weights and surgery": {"weighting": "random", "surgery": "pcgrad"},
     "all tasks in one pass": {
         "tasks": {"sst": {}, "para": SIAMESE, "sts": {"convolution": {}}},
@@ -53,16 +62,14 @@ STAGES: dict[str, dict[str, Any]] = {
         "shared_layers": 1,
         "optimiser": paced("linear", 0.2),
     },
-    "tasks in turn": {"sampler": {"name": "alternating"}},
     "tasks by temperature": {"sampler": {"name": "temperature", "temperature": 2.0}},
     "annealed": {"sampler": {"name": "annealed"}},
-    "adapters, recycled": {
+    "LoRA, tasks in turn": {
         "tasks": TWO,
-        "sampler": {"name": "recycled", "examples": 9},
-        "trainable": "adapters",
-        "adapter": {"width": 3},
+        "sampler": {"name": "alternating"},
+        "trainable": "lora",
+        "lora": {"rank": 3},
     },
-    "LoRA": {"tasks": TWO, "trainable": "lora", "lora": {"rank": 3}},
     "fusion, cosine": {
         "tasks": {"sts": {}},
         "trainable": "fusion",
@@ -129,7 +136,7 @@ def needed(sources: Any, make_spec: Any, tmp_path: Path) -> Callable[[StageSpec]
             for task, how in spec.tasks.items():
                 features[task] = tmp_path / f"{task}.safetensors"
                 files = (plain.backbone, plain.tokens[task], features[task])
-                cache_features(task, how.pooling, how.pairing, spec.max_length, *files, CPU)
+                cache_features({**how.model_dump(), "task": task, "max_length": 512}, *files, CPU)
         for task in (ref.rpartition("/")[2] for ref in spec.fuse or ()):
             adapters.append(tmp_path / task / "model.safetensors")
             if not adapters[-1].exists():
@@ -203,19 +210,16 @@ def test_stopped_anywhere_it_ends_in_the_same_bits(
     spec = stage(name)
     expected = train(spec, precision=precision)
     steps = read_json(work.parent / "whole" / "run.json")["outcome"]["steps"]
-    # In the first epoch, in the second one, and between the two, killed.
-    for cut in ({"step": 1}, {"step": steps // 2 + 1}, {"after": steps // 2}):
+    # In the first epoch, killed between the two, and in the second one.
+    for cut in ({"step": 1}, {"after": steps // 2}, {"step": steps // 2 + 1}):
         with pytest.raises((SystemExit, KeyboardInterrupt)):
             train(spec, Interrupted(work, **cut), precision=precision)
         assert len(list(work.glob("state-*.pt"))) == 1
-        assert train(spec, ordinary(work), precision=precision) == expected, cut
-        assert not files(work), "a finished run leaves no state"
+    assert train(spec, ordinary(work), precision=precision) == expected
+    assert not files(work), "a finished run leaves no state"
 
 
-ON_DEVICE = [
-    *(FULL, "uncertainty, by task", "a dynamic average"),
-    *("sequential, layers shared in part", "fusion, cosine", "cached features"),
-]
+ON_DEVICE = [FULL, "uncertainty, by task", "cached features"]
 """Stages whose states have tensors on the device, of each kind."""
 
 
@@ -236,16 +240,14 @@ def test_on_an_accelerator_it_goes_on_in_mid_epoch(
         assert train(spec, ordinary(work, every=0.0), device="mps") == expected
 
 
-def test_time_saves_too_and_changes_no_bit_however_often_it_is_stopped(
+def test_time_saves_too_and_changes_no_bit(
     stage: Callable[..., StageSpec], train: Train, work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    expected = train(stage(FULL))
-    assert train(stage(FULL), ordinary(work, every=0.0)) == expected
-    for step in (2, 4):
-        with pytest.raises(KeyboardInterrupt):
-            train(stage(FULL), Interrupted(work, every=0.0, after=step))
-        assert f"state-{step}.pt" in files(work) and len(files(work)) <= 2
-    assert train(stage(FULL), ordinary(work)) == expected
+    expected = train(stage())
+    with pytest.raises(KeyboardInterrupt):
+        train(stage(), Interrupted(work, every=0.0, after=4))
+    assert "state-4.pt" in files(work) and len(files(work)) <= 2
+    assert train(stage(), ordinary(work, every=0.0)) == expected
     assert "resuming after step 4 of 6" in capsys.readouterr().err
 
 
@@ -263,7 +265,6 @@ def of(*words: str) -> Callable[[Path], object]:
 BEST = "best-1.safetensors"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a flipped bit": (flip, "is damaged, or from another run"),
-    "half a file": (lambda path: os.truncate(path, 500), "cannot be used (BadZipFile"),
     "a flipped bit in the best epoch's weights": (
         lambda path: flip(path.with_name(BEST)),
         f"{BEST}: is damaged",

@@ -20,8 +20,11 @@ class Fusion(nn.Module):
     dropout. Keys have no bias: it would add the same to the scores of all adapters.
 
     q . (K c) is (K^T q) . c, and a sum of w V c is V times a sum of w c; so each of the three maps
-    is applied once, however many adapters there are.
+    is applied once, however many adapters there are. Once `attention` is a number, the weights of
+    all tokens are added to it.
     """
+
+    attention: Any = None
 
     def __init__(self, hidden: int, widths: Sequence[int]) -> None:
         super().__init__()
@@ -47,7 +50,10 @@ class Fusion(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         changes = self.changes(hidden)
-        mixed = torch.einsum("nt,nth->th", self.weights(hidden, changes), changes)
+        weights = self.weights(hidden, changes)
+        if self.attention is not None:
+            self.attention = self.attention + weights.double().sum(1)
+        mixed = torch.einsum("nt,nth->th", weights, changes)
         return hidden + self.value(mixed)
 
 

@@ -24,7 +24,7 @@ from minbert.store.code import differs
 from minbert.store.node import node_code
 from minbert.store.record import read_record
 from minbert.train.device import choose_device, set_up_memory
-from minbert.train.examples import Examples, special_tokens
+from minbert.train.examples import special_tokens, token_examples
 from minbert.train.losses import task_loss
 from minbert.train.trainable import TrainableModel
 
@@ -131,8 +131,8 @@ class Predictor:
         ids, labels = pa.array(map(str, range(len(first)))), pa.nulls(len(first), pa.float32())
         table = pa.table([ids, labels, *tokens], ["id", "label", "tokens1", "tokens2"])
         pairing = self.spec.tasks[self.task].pairing
-        examples = Examples(table, self.task, pairing, self.special, self.max_length, self.device)
-        pooled = examples.pool(self.model.pooled)
+        examples = token_examples(table, pairing, self.special, self.max_length, self.device)
+        pooled = examples.inputs.pool(lambda batch: self.model.pooled([(self.task, batch)])[0])
         output = self.model.from_pooled(self.task, pooled)
         prediction, scores = self.loss.prediction(output), self.loss.scores(output)
         return prediction.cpu().numpy(), scores.cpu().numpy()

@@ -1,14 +1,11 @@
 """Adapter tuning: bottlenecks in a frozen encoder, and heads (Houlsby et al., 2019)."""
 
-from collections.abc import Mapping
-
-from torch import Tensor
+from typing import Any
 
 from minbert.model.adapter import add_adapters, without_backbone
 from minbert.model.sharing import SharedEncoder
 from minbert.spec.stage import StageSpec
 from minbert.train.finetune import Finetuned
-from minbert.train.trainable import Sources
 
 
 class AdapterTuned(Finetuned):
@@ -20,9 +17,6 @@ class AdapterTuned(Finetuned):
     trained = staticmethod(without_backbone)
 
     @staticmethod
-    def insert(encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]) -> None:
+    def insert(encoder: SharedEncoder, spec: StageSpec, state: Any) -> None:
         assert spec.adapter is not None
         add_adapters(encoder, spec.adapter.width)
-
-    def _start(self, spec: StageSpec, sources: Sources) -> None:
-        self.insert(self.module.encoder, spec, {})

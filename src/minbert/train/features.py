@@ -1,7 +1,8 @@
 """A frozen encoder's features, kept: every distinct sequence of a task is encoded once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,47 +16,40 @@ from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout
 from minbert.store.job import Job
 from minbert.train.device import set_up
-from minbert.train.examples import Pairing, reader
+from minbert.train.examples import read_examples
 
 
 def make(job: Job) -> None:
     device, precision = set_up(job.device, job.extra["precision"], job.threads)
-    cache_features(
-        **{name: job.spec[name] for name in ("task", "pooling", "pairing", "max_length")},
-        backbone=job.need("weights").parent,
-        tokens=job.need("tokens"),
-        out=job.out / "features.safetensors",
-        device=device,
-        precision=precision,
-    )
+    backbone, tokens = job.need("weights").parent, job.need("tokens")
+    cache_features(job.spec, backbone, tokens, job.out / "features.safetensors", device, precision)
 
 
 def cache_features(
-    task: str,
-    pooling: str,
-    pairing: Pairing,
-    max_length: int,
+    spec: Mapping[str, Any],
     backbone: Path,
     tokens: Path,
     out: Path,
     device: torch.device,
     precision: str = "fp32",
 ) -> None:
-    """Write the pooled embeddings of `task`'s sequences, float32, as safetensors {split: [S, H]}.
+    """Write the pooled embeddings of a task's sequences, float32, as safetensors {split: [S, H]}.
 
-    S is the number of sequences: as many as examples, or twice as many for siamese pairs (first
-    sentences, then second ones). The encoder runs without dropout.
+    `spec` has `task`, `pooling`, `pairing` and `max_length`. S is the number of sequences: as many
+    as examples, or twice as many for siamese pairs (first sentences, then second ones). The encoder
+    runs without dropout.
     """
-    arch = read_architecture(backbone / "config.json")
+    task, arch = spec["task"], read_architecture(backbone / "config.json")
     encoder = SharedEncoder(arch, [task], shared_parts("all", "bottom", arch.layers), Dropout())
     encoder.load_backbone(load_weights(backbone / WEIGHTS))
     encoder.eval().to(device)
     compute_in(encoder, precision)
-    pool = load_part("pooling", pooling)()
+    pool = load_part("pooling", spec["pooling"])()
 
-    def pooled(batches: Sequence[tuple[str, Packed]]) -> list[Tensor]:
-        ((_, batch),), (hidden,) = batches, encoder(batches, [pool.first_only])
-        return [pool(hidden.float(), batch, encoder.pooler(task))]
+    def encode(batch: Packed) -> Tensor:
+        (hidden,) = encoder([(task, batch)], [pool.first_only])
+        found: Tensor = pool(hidden.float(), batch, encoder.pooler(task))
+        return found
 
-    splits = reader(backbone, max_length, device)(tokens, task, pairing)
-    save_weights(out, {name: of.pool(pooled) for name, of in splits.items() if len(of)})
+    splits = read_examples(tokens, spec["pairing"], backbone, spec["max_length"], device)
+    save_weights(out, {name: of.inputs.pool(encode) for name, of in splits.items() if len(of)})

@@ -1,17 +1,15 @@
 """Fine-tuning: encoder and heads are trained on packed batches of tokens."""
 
 import re
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from minbert.base.errors import UserError
 from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_weights
 from minbert.spec.architecture import WEIGHTS, read_architecture
 from minbert.spec.stage import StageSpec
-from minbert.train.examples import Examples, reader
+from minbert.train.examples import read_examples
 from minbert.train.trainable import Sources, TrainableModel
 
 
@@ -23,43 +21,39 @@ class Finetuned(TrainableModel):
     """
 
     module: MultitaskModel
-    examples: dict[str, dict[str, Examples]]
 
     def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None:
-        self.architecture = arch = read_architecture(sources.backbone / "config.json")
-        self.module = MultitaskModel(arch, spec)
-        self.module.encoder.load_backbone(load_weights(sources.backbone / WEIGHTS))
-        self._start(spec, sources)
+        backbone = sources.backbone
+        self.architecture = read_architecture(backbone / "config.json")
+        self.module = MultitaskModel(self.architecture, spec)
+        self.module.encoder.load_backbone(load_weights(backbone / WEIGHTS))
+        self.start(sources)
         self.can_run_jointly = self.module.encoder.can_run_jointly
         self.module.to(device)
-        read = reader(sources.backbone, spec.max_length, device)
         self.examples = {
-            task: read(path, task, spec.tasks[task].pairing)
+            task: read_examples(path, spec.tasks[task].pairing, backbone, spec.max_length, device)
             for task, path in sources.tokens.items()
         }
 
-    def _start(self, spec: StageSpec, sources: Sources) -> None:
+    def start(self, sources: Sources) -> None:
+        """Insert what the stage inserts, and take over what an earlier one trained."""
+        self.insert(self.module.encoder, self.module.spec, {})
         if sources.start is not None:
-            start_from(self.module, load_weights(sources.start), sources.start)
+            start_from(self.module, load_weights(sources.start))
 
 
-def start_from(model: MultitaskModel, state: dict[str, Tensor], where: Path) -> None:
-    """Give `model` the weights `state` of the file `where`, which an earlier stage saved."""
+def start_from(model: MultitaskModel, state: dict[str, Tensor]) -> None:
+    """Give `model` the weights `state`, which an earlier stage saved."""
 
     def part(prefix: str) -> dict[str, Tensor]:
         return {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
 
     if earlier := part("encoder."):
-        found: dict[str, Tensor] = {}
-        for name, tensor in model.encoder.state_dict().items():
-            # One encoder for all tasks becomes the start of each task's own copy.
-            whole = re.sub(r"^own\.[^.]+\.", "shared.", name)
-            found[name] = earlier.get(name, earlier.get(whole, torch.empty(0)))
-            if found[name].shape != tensor.shape:
-                raise UserError(
-                    f"{where}: does not hold the encoder's {name}; the stage it starts from must "
-                    "share layers in the same way"
-                )
+        # One encoder for all tasks becomes the start of each task's own copy.
+        names = {
+            name: re.sub(r"^own\.[^.]+\.", "shared.", name) for name in model.encoder.state_dict()
+        }
+        found = {name: earlier[name if name in earlier else whole] for name, whole in names.items()}
         model.encoder.load_state_dict(found)
     # All of a head or nothing: a deeper head may have the same first layer, a wider convolution
     # the same bias.

@@ -1,9 +1,8 @@
 """A frozen encoder, which is not even loaded: heads are trained on cached features."""
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -12,26 +11,22 @@ from minbert.model.multitask import Heads
 from minbert.model.weights import load_weights
 from minbert.spec.architecture import read_architecture
 from minbert.spec.stage import StageSpec
-from minbert.train.examples import Labelled, read_splits
+from minbert.train.examples import Examples, read_splits
 from minbert.train.trainable import Sources, TrainableModel
 
 
-class Features(Labelled):
-    """Labelled examples with the pooled embeddings of their sequences, [sequences, H]."""
+class Features:
+    """The pooled embeddings of sequences, [S, H], in their place."""
 
-    def __init__(self, table: pa.Table, siamese: bool, pooled: Tensor) -> None:
-        super().__init__(table, siamese, pooled.device)
+    def __init__(self, pooled: Tensor) -> None:
         self.pooled = pooled
         self.lengths = np.zeros(len(pooled), np.int64)  # Heads keep next to nothing.
 
-    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the embeddings of example `rows` (int64 [B], CPU), and the labels [B]."""
-        rows = rows.to(self.labels.device)
-        return self.pooled[self.sequence_rows(rows)], self.labels[rows]
+    def pack(self, sequences: np.ndarray) -> Tensor:
+        return self.pooled[torch.from_numpy(sequences).to(self.pooled.device)]
 
-    def pool(self, _: Any) -> Tensor:
-        """Return the embedding of every sequence."""
-        return self.pooled
+    def pool(self, encode: Callable[[Tensor], Tensor]) -> Tensor:
+        return encode(self.pooled)
 
 
 class FrozenProbe(TrainableModel):
@@ -41,15 +36,16 @@ class FrozenProbe(TrainableModel):
 
     def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None:
         self.architecture = read_architecture(sources.backbone / "config.json")
+        hidden = self.architecture.hidden
         self.module = Heads(spec)
-        self.examples: dict[str, dict[str, Features]] = {}
+        self.examples = {}
         for task in spec.ordered_tasks:
-            self.module.add_head(task, self.architecture.hidden)
+            self.module.add_head(task, hidden)
             siamese = spec.tasks[task].pairing == "siamese"
-            features = load_weights(sources.features[task])
+            pooled = load_weights(sources.features[task])
             of_task = self.examples[task] = {}
             for split, table in read_splits(sources.tokens[task], ["id", "split", "label"]).items():
-                pooled = features.get(split, torch.zeros(0, self.architecture.hidden))
                 # Copies: products of the file's unaligned memory would differ in their last bits.
-                of_task[split] = Features(table, siamese, pooled.to(device).clone())
+                features = Features(pooled.get(split, torch.zeros(0, hidden)).to(device).clone())
+                of_task[split] = Examples(table, siamese, features, device)
         self.module.to(device)

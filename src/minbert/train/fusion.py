@@ -1,7 +1,6 @@
 """AdapterFusion tuning: attention over frozen adapters, and heads (Pfeiffer et al., 2021)."""
 
 from collections.abc import Mapping
-from functools import partial
 
 from torch import Tensor
 
@@ -21,7 +20,7 @@ class FusionTuned(AdapterTuned):
     def insert(encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]) -> None:
         add_fusion(encoder, adapter_widths(state))
 
-    def _start(self, spec: StageSpec, sources: Sources) -> None:
+    def start(self, sources: Sources) -> None:
         encoder = self.module.encoder
         states = [load_weights(path) for path in sources.adapters]
         add_fusion(encoder, [width for state in states for width in adapter_widths(state)])
@@ -33,23 +32,15 @@ class FusionTuned(AdapterTuned):
         LAYER counts from 1, PLACE is `attention` or `feed_forward`, N counts the adapters in `fuse`
         from 0. The mean is over the tokens of dev's distinct sequences; it sums to 1 over N.
         """
-        sums: dict[str, Tensor] = {}
-
-        def note(place: str, fusion: Fusion, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            weights = fusion.weights(inputs[0], fusion.changes(inputs[0])).double().sum(1)
-            sums[place] = weights + sums.get(place, 0)
-
-        hooks = []
+        fusions: dict[str, Fusion] = {}
         for name, sublayer in sublayers(self.module.encoder):
+            assert isinstance(sublayer.adapter, Fusion)
             layer, place = name.split(".")[-2:]
-            assert sublayer.adapter is not None
-            told = partial(note, f"{int(layer) + 1}/{place}")
-            hooks.append(sublayer.adapter.register_forward_hook(told))
+            fusions[f"{int(layer) + 1}/{place}"] = sublayer.adapter
+            sublayer.adapter.attention = 0.0
         self.outputs(task, "dev")
-        for hook in hooks:
-            hook.remove()
         return {
             f"fusion_attention/{place}/{number}": weight
-            for place, total in sums.items()
-            for number, weight in enumerate((total / total.sum()).tolist())
+            for place, fusion in fusions.items()
+            for number, weight in enumerate((fusion.attention / fusion.attention.sum()).tolist())
         }

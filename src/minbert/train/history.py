@@ -17,7 +17,7 @@ from minbert.evaluate.scoring import overall, score_task
 from minbert.spec.protocol import RULES, Measured
 from minbert.spec.task import TASKS, overall_tasks
 from minbert.train.checkpoints import Part
-from minbert.train.examples import Labelled
+from minbert.train.examples import Examples
 from minbert.train.step import TaskResult
 
 SCHEMA = pa.schema(
@@ -42,14 +42,13 @@ class History(Part):
     (from 1), `step` in all.
     """
 
-    kept = ("rows", "step", "epoch", "done", "best_epoch", "best_score", "score", "training")
+    kept = ("rows", "step", "epoch", "done", "best_epoch", "best_score")
 
     def __init__(self, listener: Listener | None = None) -> None:
         self.listener = listener
         self.rows: list[tuple[Any, ...]] = []  # of `Measured`
         self.epoch, self.done, self.step = 1, 0, 0
-        self.best_epoch, self.best_score, self.score = 0, -math.inf, math.nan
-        self.training = 0.0  # seconds of the steps
+        self.best_epoch, self.best_score = 0, -math.inf
         self.started = time.perf_counter()
 
     @property
@@ -110,7 +109,7 @@ class TrainingMeter(Part):
 
     kept = ("unread", "seen")
 
-    def __init__(self, history: History, examples: Mapping[str, Labelled]) -> None:
+    def __init__(self, history: History, examples: Mapping[str, Examples]) -> None:
         self.history = history
         self.examples = examples
         self.newest: list[TaskResult] = []  # of the last step

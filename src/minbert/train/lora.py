@@ -1,8 +1,6 @@
 """LoRA tuning: low-rank changes of a frozen encoder, and heads (Hu et al., 2022)."""
 
-from collections.abc import Mapping
-
-from torch import Tensor
+from typing import Any
 
 from minbert.model.lora import add_lora
 from minbert.model.sharing import SharedEncoder
@@ -14,6 +12,6 @@ class LoRATuned(AdapterTuned):
     """One set of changes to queries and values, trained by all tasks of the stage, and heads."""
 
     @staticmethod
-    def insert(encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]) -> None:
+    def insert(encoder: SharedEncoder, spec: StageSpec, state: Any) -> None:
         assert spec.lora is not None
         add_lora(encoder, spec.lora.rank, spec.lora.alpha)

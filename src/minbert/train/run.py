@@ -1,4 +1,4 @@
-"""A training job: one stage, one seed; its weights, history, predictions and record."""
+"""A training job: a stage with a seed, from its first step to its weights, scores and record."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,19 +6,35 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import torch
+from torch import Tensor
 
 from minbert.base.environment import environment, peak_memory
 from minbert.base.files import whole, write_json
 from minbert.base.progress import Progress
+from minbert.evaluate.scoring import selection_score
+from minbert.model.encoder import Embeddings, compute_in
+from minbert.model.weights import load_weights
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.store.job import Job
 from minbert.train.activation_budget import activation_budget
-from minbert.train.checkpoints import Checkpoints
-from minbert.train.device import device_name, peak_device_memory, set_up
-from minbert.train.history import History, Listener
-from minbert.train.loop import Loop, Settings
+from minbert.train.checkpoints import Checkpoints, Generators, Part
+from minbert.train.device import (
+    device_name,
+    is_out_of_memory,
+    peak_device_memory,
+    release_memory,
+    set_up,
+)
+from minbert.train.evaluation import predictions, score_dev
+from minbert.train.history import History, Listener, TrainingMeter
+from minbert.train.optimiser import AdamW
+from minbert.train.samplers import EpochSampler, Step
+from minbert.train.step import Gradients, TaskResult
 from minbert.train.trainable import Sources, TrainableModel
+
+POINTS = 400
+"""Training-loss rows that a run aims at, so that a long run's history stays small."""
 
 
 def make(job: Job, **surroundings: Any) -> dict[str, Any]:
@@ -54,51 +70,187 @@ def train_stage(
     sources: Sources,
     out: Path,
     *,
-    title: str,
-    device: str = "auto",
-    precision: str = "auto",
-    threads: int = 1,
-    listener: Listener | None = None,
     checkpoints: Checkpoints | None = None,
-    provenance: Mapping[str, Any] | None = None,
+    provenance: Mapping[str, Any] = {},
+    **how: Any,
 ) -> dict[str, Any]:
     """Train one stage and write its files to `out`; return the record that is in `run.json`.
 
     Writes `model.safetensors` and `predictions.parquet` (dev and test), both of the best epoch,
     `history.parquet` and `run.json`. With `checkpoints` an interrupted run resumes from its last
     state, which is removed when the run has ended. The record has `provenance`, too: what the run
-    was made from.
+    was made from. `how` is what `Loop` takes besides.
     """
-    place, chosen = set_up(device, precision, threads)
     checkpoints = checkpoints or Checkpoints(out)
-    torch.manual_seed(seed)
-    model: TrainableModel = load_part("trainable", spec.trainable)(spec, sources, place)
-    history, progress = History(listener), Progress(title)
-    budget = activation_budget(place, threads, model.module)
-    settings = Settings(place, chosen, progress, checkpoints, budget)
-    loop = Loop(spec, model, seed, settings, history)
-    progress.say(f"{loop.total} steps on {device_name(place)}, {chosen}, {threads} threads")
+    loop = Loop(spec, seed, sources, checkpoints, **how)
     outcome = loop.run()
     with whole(out / "predictions.parquet") as temporary:
-        pq.write_table(loop.evaluation.predictions(), temporary, write_page_checksum=True)
-    loop.log_details()
-    history.write(out / "history.parquet")
+        found = predictions(loop.model, loop.last)
+        pq.write_table(found, temporary, write_page_checksum=True)
+    at = loop.history
+    at.epoch, at.step = at.best_epoch, loop.sampler.steps * at.best_epoch
+    for task in spec.trained_tasks:
+        for metric, value in loop.model.details(task).items():
+            loop.history.log("dev", task, metric, value)
+    loop.history.write(out / "history.parquet")
     checkpoints.copy_best(out / "model.safetensors")
     record = {
-        **(provenance or {}),
+        **provenance,
         "spec": spec.model_dump(mode="json"),
         "seed": seed,
         "outcome": outcome,
-        "environment": environment(device_name(place), threads, chosen),
+        "environment": environment(device_name(loop.device), loop.threads, loop.precision),
         "peak_memory_bytes": peak_memory(),
-        "peak_device_memory_bytes": peak_device_memory(place),
+        "peak_device_memory_bytes": peak_device_memory(loop.device),
         "parts_of_a_batch": loop.gradients.most_parts,
-        "parameters": sum(p.numel() for p in model.module.parameters()),
+        "parameters": sum(p.numel() for p in loop.model.module.parameters()),
     }
     write_json(out / "run.json", record)
     checkpoints.clear()
-    progress.say(
-        f"best epoch {outcome['best_epoch']} ({spec.select} {outcome['best_score']:.4f}), "
+    loop.progress.say(
+        f"best epoch {at.best_epoch} ({spec.select} {at.best_score:.4f}), "
         f"{outcome['seconds']:.0f} s, {outcome['tokens_per_second']:.0f} tokens/s"
     )
     return record
+
+
+class Loop:
+    """A stage's model and all that trains it, as the spec says.
+
+    New heads and dropout draw from torch's default generator, the sampler from a second one,
+    surgery and weighting from a third; `seed` decides all three.
+    """
+
+    def __init__(
+        self,
+        spec: StageSpec,
+        seed: int,
+        sources: Sources,
+        checkpoints: Checkpoints,
+        *,
+        title: str,
+        device: str = "auto",
+        precision: str = "auto",
+        threads: int = 1,
+        listener: Listener | None = None,
+    ) -> None:
+        self.spec, self.checkpoints, self.threads = spec, checkpoints, threads
+        self.progress, self.history = Progress(title), History(listener)
+        self.device, self.precision = set_up(device, precision, threads)
+        torch.manual_seed(seed)
+        model: TrainableModel = load_part("trainable", spec.trainable)(spec, sources, self.device)
+        self.model = model
+        self.last: dict[str, Tensor] = {}  # dev outputs by task, of the last epoch
+        budget = activation_budget(self.device, threads, model.module)
+        compute_in(model.module, self.precision)
+        for task in spec.trained_tasks:
+            if spec.tasks[task].init_bias_to_prior:
+                model.init_bias_to_prior(task)
+        train = {task: model.examples[task]["train"] for task in spec.trained_tasks}
+        sizes = {task: len(examples) for task, examples in train.items()}
+        of_sampler, of_steps = (torch.Generator().manual_seed(seed * 2 + n) for n in (1, 2))
+        make_sampler = load_part("sampler", spec.sampler.name)
+        self.sampler: EpochSampler = make_sampler(spec, sizes, of_sampler)
+        self.gradients = Gradients(spec, model, seed, of_steps, budget)
+        self.total = self.sampler.steps * spec.epochs
+        self.window = max(1, min(self.sampler.steps, self.total // POINTS))
+        self.meter = TrainingMeter(self.history, train)
+        chosen = spec.optimiser.schedule
+        schedule = load_part("schedule", chosen.name)(self.total, chosen.warmup)
+        # A sparse gradient's rows are counted on the host: an accelerator would have to wait.
+        parts = model.module.modules() if self.device.type == "cpu" else ()
+        by_rows = [part.word for part in parts if isinstance(part, Embeddings)]
+        self.optimiser = AdamW(self.gradients.parameters(), spec.optimiser, schedule, by_rows)
+        self.generators = Generators(self.device)
+
+    def run(self) -> dict[str, Any]:
+        """Train every epoch, from a checkpoint if there is one; then restore the best weights.
+
+        Returns what the record holds as `outcome`.
+        """
+        at, say = self.history, self.progress.say
+        where = f"{device_name(self.device)}, {self.precision}"
+        say(f"{self.total} steps on {where}, {self.threads} threads")
+        rows = {f"rows {number}": part for number, part in self.optimiser.rows.items()}
+        parts = vars(self) | vars(self.gradients) | rows
+        parts = {name: part for name, part in parts.items() if isinstance(part, Part)}
+        if refused := self.checkpoints.resume(parts, f"{self.device.type}, {self.precision}"):
+            say(f"starting from scratch: {refused}")
+        elif at.step:
+            say(f"resuming after step {at.step} of {self.total}")
+        self.progress.start(self.total, at.step)
+        while at.epoch <= self.spec.epochs:
+            self._train_epoch()
+            self._end_epoch()
+        seconds = at.seconds
+        release_memory()
+        self.model.restore(load_weights(self.checkpoints.best))
+        return {
+            "best_epoch": at.best_epoch,
+            "best_score": at.best_score,
+            "steps": at.step,
+            "seconds": seconds,
+            "tokens_per_second": self.model.tokens_seen / seconds,
+        }
+
+    def _train_epoch(self) -> None:
+        """Make the steps of the epoch that are not done yet."""
+        at = self.history
+        self.model.module.train()
+        for batch in self.sampler.rest(at.done):
+            at.step, at.done = at.step + 1, at.done + 1
+            is_last = at.done == self.sampler.steps
+            self.gradients.measure = at.step % self.window == 0
+            self.step(batch)
+            if self.gradients.measure or is_last:
+                self.meter.end_window()
+            for (task, metric), value in self.gradients.measured.items():
+                self.history.log("train", task, metric, float(value))
+            self.progress.update(at.epoch, self.meter.latest)
+            if not is_last:
+                self.checkpoints.after_step(at.step)
+
+    def _end_epoch(self) -> None:
+        """Score dev, keep the weights if they are the best so far, and save the state."""
+        at, model = self.history, self.model
+        if self.gradients.weighting is not None:
+            self.gradients.weighting.end_epoch()
+        self.optimiser.flush()
+        self.optimiser.zero_grad()
+        release_memory()
+        self.meter.end_epoch()
+        model.module.eval()
+        self.last = {task: model.outputs(task, "dev") for task in self.spec.trained_tasks}
+        scores = score_dev(model, self.history, self.last)
+        *_, choosing = scores.values()
+        score = selection_score(choosing, self.spec.select)
+        self.progress.epoch(at.epoch, self.spec.epochs, scores["dev"], score)
+        if score > at.best_score:
+            at.best_epoch, at.best_score = at.epoch, score
+            self.checkpoints.keep_best(at.epoch, model.weights())
+        at.epoch, at.done = at.epoch + 1, 0
+        if at.epoch <= self.spec.epochs:
+            self.checkpoints.after_step(at.step, save=True)
+
+    def step(self, batch: Step) -> None:
+        """Make one step; if memory runs out, it is made again in smaller parts."""
+        found = self._attempt(batch)
+        if found is None:  # Not in the handler, as the error's traceback holds the activations.
+            self.gradients.halve_budget(batch)
+            release_memory(self.device)
+            self.optimiser.zero_grad()
+            found = self.gradients(batch)
+        self.meter.add(found)
+        self.optimiser.step()
+
+    def _attempt(self, batch: Step) -> list[TaskResult] | None:
+        """Return what a step found, or None if memory ran out."""
+        self.optimiser.zero_grad()
+        try:
+            return self.gradients(batch)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            told = f"out of memory at step {self.history.step}"
+            self.progress.say(f"{told}: trying again in smaller parts")
+            return None

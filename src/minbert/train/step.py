@@ -1,9 +1,8 @@
 """One optimiser step's gradients: those of the summed losses, or combined by surgery."""
 
 from collections.abc import Sequence
-from functools import reduce
 from itertools import chain
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,14 +33,6 @@ class TaskResult(NamedTuple):
     weight: float
     loss: Tensor
     prediction: Tensor
-
-    def joined(self, other: Self) -> Self:
-        """Return the result of a batch of which these are two parts, whose losses add up."""
-        return self._replace(
-            rows=torch.cat([self.rows, other.rows]),
-            loss=self.loss + other.loss,
-            prediction=torch.cat([self.prediction, other.prediction]),
-        )
 
 
 class Gradients(Part):
@@ -78,15 +69,16 @@ class Gradients(Part):
         self.shared = model.shared_parameters()
         self.groups = layer_groups(model.module, self.shared)
         self.own = {task: model.own_parameters(task) for task in spec.trained_tasks}
-        tasks = len(self.own)
-        self.penalty = load_part("penalty", "smart")(spec, model, seed) if spec.smart else None
-        self.method: Method | None = None
-        if spec.surgery:
-            self.method = load_part("surgery", spec.surgery)(tasks)
-        self.weighting: Weighting | None = None
-        if spec.weighting:
-            device = next(chain(self.shared, *self.own.values())).device
-            self.weighting = load_part("weighting", spec.weighting)(tasks, generator, device)
+        tasks, device = len(self.own), next(model.module.parameters()).device
+
+        def part(kind: str, name: str | None, *given: Any) -> Any:
+            return load_part(kind, name)(*given) if name else None
+
+        self.penalty = part("penalty", "smart" if spec.smart else None, spec, model, seed)
+        self.method: Method | None = part("surgery", spec.surgery, tasks)
+        self.weighting: Weighting | None = part(
+            "weighting", spec.weighting, tasks, generator, device
+        )
 
     def parameters(self) -> list[Parameter]:
         """Return all trained parameters, each once."""
@@ -99,32 +91,29 @@ class Gradients(Part):
         `measured` is what the history records of the step besides, by (task or pair, metric).
         """
         self.measured = {}
-        factors: Tensor | None = None
         if self.method is None and self.fits_jointly(step):
             losses, results = self._forward(step, len(step))
-            if self.weighting is not None:
-                factors = self.weighting(losses.detach())
-                losses = losses * factors
-            losses.sum().backward()
+            factors = self._factors(losses.detach())
+            (losses * factors).sum().backward()
         else:
             results, of_shared = [], []
             for batch in step:
                 results.append(self._in_parts(*batch, len(step)))
-                if self.method or self.weighting:  # which need all gradients before they are summed
+                if self.method or self.weighting:  # which need all of them before they are summed
                     of_shared.append([parameter.grad for parameter in self.shared])
                     for parameter in self.shared:
                         parameter.grad = None
-            if self.weighting is not None:
-                factors = self.weighting(_weighted(results))
-                self._scale_own(step, factors)
-            if self.method is not None:
-                self._operate(self.method, step, of_shared, factors)
-            elif factors is not None:
-                combine(self.shared, of_shared, factors)
-        if self.weighting is not None and factors is not None:
+            factors = self._factors(_weighted(results))
+            if of_shared:
+                self._combine([task for task, _ in step], of_shared, factors)
+        if self.weighting is not None:
             for result, factor in zip(results, factors, strict=True):
                 self._note(result.task, "task_weight", result.weight * factor)
         return results
+
+    def _factors(self, losses: Tensor) -> Tensor:
+        """Return what each of the weighted `losses` [n] is multiplied by."""
+        return torch.ones_like(losses) if self.weighting is None else self.weighting(losses)
 
     def _note(self, task: str, metric: str, value: Tensor | float) -> None:
         """Add to what is measured, if anything is."""
@@ -174,43 +163,42 @@ class Gradients(Part):
         sizes = self.model.activations(task, rows)
         parts = [rows[span] for span in divide(sizes, self.activation_budget)]
         self.most_parts = max(self.most_parts, len(parts))
-        results: list[TaskResult] = []
+        found: list[TaskResult] = []
         for part in parts:
-            losses, found = self._forward([(task, part)], of_step, len(part) / len(rows))
+            losses, results = self._forward([(task, part)], of_step, len(part) / len(rows))
             losses.sum().backward()
-            results += found
-        return reduce(TaskResult.joined, results)
+            found += results
+        loss = torch.stack([result.loss for result in found]).sum()
+        prediction = torch.cat([result.prediction for result in found])
+        return found[0]._replace(rows=rows, loss=loss, prediction=prediction)
 
-    def _operate(
-        self,
-        method: Method,
-        step: Step,
-        of_shared: Sequence[Sequence[Tensor | None]],
-        factors: Tensor | None,
+    def _combine(
+        self, tasks: Sequence[str], of_shared: Sequence[Sequence[Tensor | None]], factors: Tensor
     ) -> None:
-        """Set the shared parameters' gradients to the combination that `method` gives.
+        """Set the gradients of a step's `tasks` by the `factors` [n] of their losses, and surgery.
 
-        `of_shared` are those of the shared parameters, by batch, without the weighting's `factors`.
+        `of_shared` are those of the shared parameters, by task, without the factors.
         """
-        products = inner_products(of_shared)
-        if factors is None:
-            factors = products.new_ones(len(step))
-        products *= torch.outer(factors, factors)
-        gramian = products.sum(0)
-        for place, (task, _) in enumerate(step if method.whole else ()):
+        if self.weighting is not None:
+            self._scale_own(tasks, factors)
+        if self.method is None:
+            combine(self.shared, of_shared, factors)
+            return
+        products = inner_products(of_shared) * torch.outer(factors, factors)
+        gramian, whole = products.sum(0), self.method.whole
+        for place, task in enumerate(tasks if whole else ()):
             for gradient in (p.grad for p in self.own[task] if p.grad is not None):
                 gramian[place, place] += inner(gradient, gradient)
-        weights = method(gramian, self.generator)
-        if method.whole:
-            self._scale_own(step, weights)
-        combine(self.shared, of_shared, weights * factors, mean=method.whole)
-        if self.measure:
-            for row in cosine_rows([task for task, _ in step], products, weights, self.groups):
-                self._note(*row)
+        weights = self.method(gramian, self.generator)
+        if whole:
+            self._scale_own(tasks, weights)
+        combine(self.shared, of_shared, weights * factors, mean=whole)
+        for row in cosine_rows(tasks, products, weights, self.groups) if self.measure else ():
+            self._note(*row)
 
-    def _scale_own(self, step: Step, factors: Tensor) -> None:
+    def _scale_own(self, tasks: Sequence[str], factors: Tensor) -> None:
         """Multiply the gradients of what only one task uses by that task's factor."""
-        for (task, _), factor in zip(step, factors, strict=True):
+        for task, factor in zip(tasks, factors, strict=True):
             for parameter in self.own[task]:
                 if parameter.grad is not None:
                     parameter.grad = parameter.grad * factor

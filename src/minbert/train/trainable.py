@@ -17,6 +17,7 @@ from minbert.spec.architecture import Architecture
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.train.checkpoints import Part
+from minbert.train.examples import Examples
 from minbert.train.losses import Loss, task_loss
 from minbert.train.samplers import Step
 
@@ -46,7 +47,7 @@ class TrainableModel(Part):
 
     module: Heads
     architecture: Architecture
-    examples: Mapping[str, Mapping[str, Any]]
+    examples: dict[str, dict[str, Examples]]
     tokens_seen = 0
 
     can_run_jointly = False
@@ -78,23 +79,24 @@ class TrainableModel(Part):
             batch, label = self.examples[task]["train"].batch(rows)
             batches.append((task, batch))
             labels.append(label)
-            self.tokens_seen += int(self._lengths(task, rows).sum())
+            self.tokens_seen += int(self.examples[task]["train"].lengths(rows).sum())
         return list(zip(self.module(batches), labels, strict=True))
 
     @torch.no_grad()
     def outputs(self, task: str, split: str) -> Tensor:
         """Return the head's output [N, classes] of a whole split, without gradients."""
-        return self.module.from_pooled(task, self.examples[task][split].pool(self.module.pooled))
+        pooled = self.examples[task][split].inputs.pool(
+            lambda batch: self.module.pooled([(task, batch)])[0]
+        )
+        return self.module.from_pooled(task, pooled)
 
     def activations(self, task: str, rows: Tensor) -> np.ndarray:
         """Estimate what a step keeps for each of the training `rows` [B], bytes [B]."""
-        sizes: np.ndarray = self.architecture.activation_bytes(self._lengths(task, rows))
+        sizes: np.ndarray = self.architecture.activation_bytes(
+            self.examples[task]["train"].lengths(rows)
+        )
         # A siamese pair has two sequences: all first ones, then all second ones.
         return sizes.reshape(-1, len(rows)).sum(0)
-
-    def _lengths(self, task: str, rows: Tensor) -> np.ndarray:
-        examples = self.examples[task]["train"]
-        return examples.lengths[examples.sequence_rows(rows).numpy()]
 
     def shared_parameters(self) -> list[Parameter]:
         """Return the trained parameters that several tasks use; frozen ones are left out."""

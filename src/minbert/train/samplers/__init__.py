@@ -48,25 +48,11 @@ class EpochSampler(Part, ABC):
         self.start = self.generator.get_state()
         self.done += 1
 
-    def draw(self, task: str) -> tuple[Tensor, ...]:
-        """Return an epoch's batches of `task`, int64 [B] each, in random order."""
-        rows = draw(self.sizes[task], self.examples[task], self.generator)
-        return rows.split(self.batch[task])
+    def draw(self, task: str, count: int | None = None) -> tuple[Tensor, ...]:
+        """Return batches of `task`, int64 [B] each: an epoch's, or `count` rows.
 
-
-class OneOfEach(EpochSampler):
-    """Every step holds one batch of each trained task."""
-
-    def epoch(self) -> Iterator[Step]:
-        batches = {task: self.draw(task) for task in self.batch}
-        for step in range(self.steps):
-            yield [(task, rows[step]) for task, rows in batches.items()]
-
-
-def draw(size: int, count: int, generator: torch.Generator) -> Tensor:
-    """Return `count` rows below `size`, without replacement: whole permutations, then a part."""
-    whole, rest = divmod(count, size)
-    parts = [torch.randperm(size, generator=generator) for _ in range(whole)]
-    if rest:
-        parts.append(torch.randperm(size, generator=generator)[:rest])
-    return torch.cat(parts)
+        They come in random order, without replacement until each came once.
+        """
+        size, count = self.sizes[task], self.examples[task] if count is None else count
+        passes = [torch.randperm(size, generator=self.generator) for _ in range(-(-count // size))]
+        return torch.cat(passes)[:count].split(self.batch[task])

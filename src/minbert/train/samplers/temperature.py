@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 
 from minbert.spec.epochs import pass_over
-from minbert.train.samplers import EpochSampler, Step, draw
+from minbert.train.samplers import EpochSampler, Step
 
 
 class Temperature(EpochSampler):
@@ -26,11 +26,7 @@ class Temperature(EpochSampler):
         powers = [count**self.exponent for count in passes]
         chances = torch.tensor([power / sum(powers) for power in powers], dtype=torch.float64)
         drawn = torch.multinomial(chances, self.steps, replacement=True, generator=self.generator)
-        batches = {}
-        for task, count in zip(tasks, drawn.bincount(minlength=len(tasks)).tolist(), strict=True):
-            if count:
-                rows = draw(self.sizes[task], count * self.batch[task], self.generator)
-                batches[task] = iter(rows.split(self.batch[task]))
+        counts = zip(tasks, drawn.bincount(minlength=len(tasks)).tolist(), strict=True)
+        batches = {task: iter(self.draw(task, n * self.batch[task])) for task, n in counts if n}
         for number in drawn.tolist():
-            task = tasks[number]
-            yield [(task, next(batches[task]))]
+            yield [(tasks[number], next(batches[tasks[number]]))]
