@@ -120,12 +120,9 @@ def elsewhere(exported: dict[str, tuple[Path, list[str]]]) -> dict[str, dict[str
 
 
 def compare(found: dict[str, Tensor], expected: dict[str, Tensor], name: str) -> None:
-    assert found.keys() == expected.keys()
     for task, ours in expected.items():
         assert ours.std(0).max() > 1e-3, f"{name}, {task}: all alike"
-        assert found[task].shape == ours.shape
-        difference = float((found[task] - ours).abs().max())
-        assert difference <= 1e-5, f"{name}, {task}: {difference}"
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0, msg=lambda m: f"{name}: {m}")
 
 
 def model_of(folder: Path, lora: bool = False, **stage: Any) -> MultitaskModel:
@@ -177,7 +174,6 @@ def test_trained_variants_are_exported_by_the_command(
     root = trained_plan.root
     cases = {
         "one/three": ["sst", "para", "sts"],
-        "frozen": ["sst", "para"],
         "staged --task sts": ["sts"],
         "best --task para": ["para"],
     }
@@ -198,7 +194,7 @@ def test_trained_variants_are_exported_by_the_command(
     facts = read_json(tmp_path / "0" / "heads.json")["tasks"]
     assert facts["sst"]["classes"][0] == "negative" and facts["sts"]["range"] == [0, 5]
     assert "the likeliest class" in facts["sst"]["reading"]
-    card = (tmp_path / "3" / "README.md").read_text("utf-8")
+    card = (tmp_path / "2" / "README.md").read_text("utf-8")
     key = find(root, "best").runs(["para"])["para"].key
     assert "# one: best" in card and f"training `{key}`" in card
     assert "| para | accuracy | dev | 0.5000 |" in card

@@ -48,20 +48,16 @@ def test_messages_of_the_page_are_those_of_one_module(message: str, said: list[s
 
 def test_the_citation_has_the_version_and_the_papers_of_grids_and_readme() -> None:
     citation, changes = read("CITATION.cff"), (ROOT / "CHANGELOG.md").read_text("utf-8")
-    readme = (ROOT / "README.md").read_text("utf-8").splitlines()
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
     assert PROJECT["version"] == __version__ == citation["version"]
     newest = re.search(r"^## (\S+) \((\S+)\)$", changes, re.MULTILINE)
     assert newest and newest.groups() == (__version__, citation["date-released"])
-    assert citation["license"] == PROJECT["license"]
     cited = {work["notes"].rpartition("grid ")[2]: work for work in citation["references"]}
     grids = (ROOT / "workflow" / "grids").glob("*.yaml")
     papers = {read(f"workflow/grids/{path.name}")["paper"] for path in grids}
     assert set(cited) == papers - {"tuned-sum"}, "a question of this project's own"
     for paper, work in cited.items():
-        (row,) = (line for line in readme if f"*{work['title']}*" in line)
-        assert f"| `{paper}` |" in row and work["institution"]
-        for author in work["authors"]:
-            assert f"{author['given-names']} {author['family-names']}" in row
+        assert f"- `{paper}`: " in readme and f"*{work['title']}*" in readme
 
 
 def test_hosted_checks_are_those_of_ci_run() -> None:
@@ -73,8 +69,3 @@ def test_hosted_checks_are_those_of_ci_run() -> None:
         for name, job in jobs.items()
     }
     assert hosted == {"test": ours, "demo": ["demo"]}
-    for job in jobs.values():
-        (python,) = (
-            s["with"]["python-version"] for s in job["steps"] if "setup-python" in s.get("uses", "")
-        )
-        assert PROJECT["requires-python"] == f">={python}"

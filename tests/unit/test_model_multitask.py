@@ -79,16 +79,6 @@ def test_every_parameter_is_shared_or_one_tasks(shared: Any) -> None:
     assert (len(groups[0]) == 0) == (shared == "none")
 
 
-def test_heads_start_as_torchs_linear_layers_and_follow_the_seed() -> None:
-    wide = {"tasks": {"sst": {"loss": "cross_entropy", "head": {"depth": 3, "width": 300}}}}
-    name = "heads.sst.linears.1.weight"
-    weight, again, other = (model(seed, **wide).get_parameter(name).detach() for seed in (1, 1, 2))
-    # Uniform within 1 / sqrt(300), as in the course's starter code: not BERT's 0.02.
-    assert float(weight.std()) == pytest.approx((3 * 300) ** -0.5, rel=0.02)
-    assert float(weight.abs().max()) <= 300**-0.5
-    assert torch.equal(weight, again) and not torch.equal(weight, other)
-
-
 def test_names_in_the_file_of_weights_are_stable() -> None:
     """Files of earlier runs have them."""
     assert {

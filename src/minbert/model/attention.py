@@ -6,7 +6,6 @@ padded to the longest: an accelerator is faster with one kernel than with many.
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,9 +50,9 @@ def attend(
     vectors = projected.reshape(-1, size)
     if query is not None:
         vectors = torch.cat([query.reshape(-1, size), vectors])
-    how = heads, query is not None, REGISTER // projected.itemsize, window
     # All layers need the same blocks.
-    blocks = batch.derive(("blocks", *how), partial(make_blocks, batch, *how))
+    lanes = REGISTER // projected.itemsize
+    blocks = batch.derive(make_blocks, heads, query is not None, lanes, window)
     contexts: Tensor = _AttendInBlocks.apply(vectors, blocks, p)
     return contexts.view(-1, heads * size)
 

@@ -31,14 +31,6 @@ def convert_hugging_face(folder: Path, out: Path) -> Architecture:
     """
     arch = from_hugging_face(folder / "config.json")
     tokenizer = folder_tokenizer(folder, arch)
-    save_weights(out / WEIGHTS, _convert(_read_weights(folder), arch, folder))
-    write_json(out / "config.json", arch.model_dump())
-    save_tokenizer(tokenizer, out / "tokenizer.json")
-    return arch
-
-
-def _read_weights(folder: Path) -> dict[str, Tensor]:
-    """Return the tensors of one file or of all shards."""
     paths = [path for path in backbone_files(folder) if path.suffix == ".safetensors"]
     if not paths:
         raise UserError(
@@ -47,7 +39,11 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
             "convert them where you trust them: transformers' from_pretrained, then "
             "save_pretrained(..., safe_serialization=True)"
         )
-    return {name: tensor for path in paths for name, tensor in load_weights(path).items()}
+    tensors = {name: tensor for path in paths for name, tensor in load_weights(path).items()}
+    save_weights(out / WEIGHTS, _convert(tensors, arch, folder))
+    write_json(out / "config.json", arch.model_dump())
+    save_tokenizer(tokenizer, out / "tokenizer.json")
+    return arch
 
 
 def _convert(tensors: Mapping[str, Tensor], arch: Architecture, folder: Path) -> dict[str, Tensor]:

@@ -42,16 +42,12 @@ class Dropout(nn.Module):
         super().__init__()
         self.p = p
 
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.p == 0.0:
-            return x
-        if x.device.type != "cpu":
-            return F.dropout(x, self.p)
-        return (x * dropout_mask(x.shape, self.p, x.dtype)).mul_(1 / kept_share(self.p))
-
-    def add(self, x: Tensor, change: Tensor) -> Tensor:
-        """Return `x` plus `change` after dropout, both of one shape and dtype."""
+    def forward(self, x: Tensor, beside: Tensor | None = None) -> Tensor:
+        """Return `x` after dropout, added to what is `beside` it, if given."""
         if not self.training or self.p == 0.0 or x.device.type != "cpu":
-            return x + self(change)
-        mask = dropout_mask(change.shape, self.p, change.dtype)
-        return torch.addcmul(x, change, mask, value=1 / kept_share(self.p))
+            left = F.dropout(x, self.p, self.training)
+            return left if beside is None else beside + left
+        mask, factor = dropout_mask(x.shape, self.p, x.dtype), 1 / kept_share(self.p)
+        if beside is None:
+            return (x * mask).mul_(factor)
+        return torch.addcmul(beside, x, mask, value=factor)

@@ -85,7 +85,7 @@ class Sublayer(nn.Module):
         """Return the sublayer's output from its input `hidden` [T, H] and its `inner` units."""
         change = self.output(inner)
         if self.adapter is None:
-            hidden = self.dropout.add(hidden, change)
+            hidden = self.dropout(change, hidden)
         else:
             hidden = hidden + self.adapter(self.dropout(change))
         return hidden if self.norm_first else self.norm(hidden)

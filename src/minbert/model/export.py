@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
@@ -39,8 +38,18 @@ def write_hugging_face(
     # RoBERTa's positions are counted from this id; elsewhere padding is masked, whatever it is.
     padding = arch.first_position - 1 if arch.first_position else tokenizer.token_to_id("[PAD]")
     ends = {0: around.before[0], -1: around.after[-1]}
-    config = _config(arch) | {name: ends[place] for name, place in arch.token_ids.items()}
-    write_json(folder / "config.json", {**config, "pad_token_id": padding or 0})
+    names = arch.settings
+    config = {
+        **{"model_type": arch.family, "dtype": "float32", **arch.only},
+        **{theirs: getattr(arch, ours) for ours, theirs in names.items()},
+        **{name: ends[place] for name, place in arch.token_ids.items()},
+        names["positions"]: arch.first_position + arch.positions,
+        names["activation"]: next(n for n, ours in ACTIVATIONS.items() if ours == arch.activation),
+        "pad_token_id": padding or 0,
+    }
+    if "embedding" in names:
+        config[names["embedding"]] = arch.embedding or arch.hidden
+    write_json(folder / "config.json", config)
     types = ["token_type_ids"] if arch.two_types else []
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -52,27 +61,11 @@ def write_hugging_face(
     }
     write_json(folder / "tokenizer_config.json", settings)
     save_tokenizer(tokenizer, folder / "tokenizer.json")
-    save_weights(folder / WEIGHTS, _tensors(state, arch), **HEADER)
-
-
-def _config(arch: Architecture) -> dict[str, Any]:
-    names = arch.settings
-    config = {theirs: getattr(arch, ours) for ours, theirs in names.items()}
-    config[names["positions"]] = arch.first_position + arch.positions
-    usual = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
-    config[names["activation"]] = usual[arch.activation]
-    if "embedding" in names:
-        config[names["embedding"]] = arch.embedding or arch.hidden
-    return {"model_type": arch.family, "dtype": "float32", **arch.only, **config}
-
-
-def _tensors(state: Mapping[str, Tensor], arch: Architecture) -> dict[str, Tensor]:
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for ours, tensor in state.items():
-        if ours.startswith("pooler.") and "pooler.dense" not in arch.tensors:
-            continue
-        names = arch.hugging_face(ours)
-        # Copies: parts of one tensor share memory, which safetensors refuses.
-        parts = (part.clone() for part in tensor.chunk(len(names)))
-        found |= zip(names, parts, strict=True)
-    return found
+        if "pooler.dense" in arch.tensors or not ours.startswith("pooler."):
+            theirs = arch.hugging_face(ours)
+            # Copies: parts of one tensor share memory, which safetensors refuses.
+            parts = (part.clone() for part in tensor.chunk(len(theirs)))
+            tensors |= zip(theirs, parts, strict=True)
+    save_weights(folder / WEIGHTS, tensors, **HEADER)

@@ -1,7 +1,5 @@
 """ModernBERT's attention (Warner et al., 2024); its other parts are BERT's."""
 
-from functools import partial
-
 import torch
 from torch import Tensor, nn
 
@@ -32,8 +30,7 @@ class ModernAttention(Attention):
         turned = 2 if query is None else 1
         size = self.output.in_features // self.heads
         vectors = projected.view(len(projected), -1, self.heads, size)
-        how = self.base, size, projected.dtype
-        turns = batch.derive(("angles", *how), partial(angles, batch, *how))
+        turns = batch.derive(angles, self.base, size, projected.dtype)
         head = rotate(vectors[:, :turned], *turns)
         projected = torch.cat([head, vectors[:, turned:]], 1).flatten(1)
         return super().attend(projected, query, batch)

@@ -25,14 +25,11 @@ class Packed:
     longest: int
     _derived: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False)
 
-    def derive(self, key: tuple[object, ...], make: Callable[[], Any]) -> Any:
-        """Return what `make` derives from the batch: made once for each `key`, and kept.
-
-        A key is a tuple that begins with the name of what is derived.
-        """
-        if key not in self._derived:
-            self._derived[key] = make()
-        return self._derived[key]
+    def derive(self, make: Callable[..., Any], *how: object) -> Any:
+        """Return `make(batch, *how)`: made once, and kept."""
+        if (make, *how) not in self._derived:
+            self._derived[make, *how] = make(self, *how)
+        return self._derived[make, *how]
 
     @property
     def rows(self) -> int:
