@@ -152,9 +152,8 @@ def test_sentences_and_pairs_are_framed_and_cut_as_by_transformers(
                 given = (text,) if b is None else (text, other)
                 found = theirs(*given, truncation=True, max_length=longest)
                 types = found.get("token_type_ids", []) if arch.two_types else []
-                row, of_second = frame(a, b, special, longest)
-                told = (found["input_ids"], sum(types))
-                assert (row.tolist(), of_second) == told, (given, longest)
+                row, kinds = frame(a, b, special, longest).tolist()
+                assert (row, sum(kinds)) == (found["input_ids"], sum(types)), (given, longest)
 
 
 MORE = {"additional_special_tokens": ["[USER]"]}
