@@ -134,15 +134,6 @@ def test_labels_of_each_original_file_are_joined(task: str, form: Form, tmp_path
     assert joined == {row.id: row.label for row in rows}
 
 
-def test_what_texts_are_compared_by() -> None:
-    said = "It 's `` caf\xe9\xa0'' -LRB- a\\/b -RRB- \u2026"
-    plain = "It\u2019s \u201ccaf\xe9\u201d (a/b) ..."
-    assert script.exact(said) == script.exact(plain) == "Itscafé(a/b)..."
-    assert script.exact("C++") != script.exact("C") and script.exact("A") != script.exact("a")
-    assert script.caseless("-lrb- A -rrb-") == "(a)"
-    assert script.letters("Caf\xc3\xa9 -- no\xc2\xb2 !") == script.letters("Café no²") == "cafno"
-
-
 def test_a_few_rows_without_labels_are_left_out_and_more_refuse_the_file(tmp_path: Path) -> None:
     """As in the published files, where a quoted question has a line break."""
     lines = [PAIRS[1].format(n, f"a {n}", f"b {n}", n % 2) for n in range(200)]
