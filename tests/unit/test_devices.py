@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -177,11 +176,9 @@ def test_memory_that_others_use_is_not_leased(nvidia_smi: Program) -> None:
 def test_a_machine_without_cards_or_nvidia_smi_computes_on_its_cpu(
     status: int | None, nvidia_smi: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Statuses of a machine without a card or driver, at which a second attempt would cost time."""
     nvidia_smi(f"echo No devices were found; exit {status}")
     if status is None:
         monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("minbert.base.process.time", SimpleNamespace(sleep=pytest.fail))
     with device_for("auto", GB, print) as device:
         assert device == "auto" and VISIBLE not in os.environ
 
@@ -200,6 +197,5 @@ def test_what_keeps_jobs_from_a_lease_is_told(
 ) -> None:
     nvidia_smi(script)
     monkeypatch.setattr("minbert.devices.cards.PATIENCE", 0.3)
-    monkeypatch.setattr("minbert.base.process.PAUSES", (0.0,))
     with pytest.raises(UserError, match=message), device_for(wish, GB, print):
         pass

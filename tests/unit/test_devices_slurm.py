@@ -46,18 +46,10 @@ def test_a_gpu_is_asked_for_where_there_is_one(
     assert has_gpus(wish) is expected
 
 
-@pytest.mark.parametrize("failures", [1, 9])
-def test_a_sinfo_that_fails_does_not_send_all_jobs_to_the_cpu(
-    failures: int, program: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("minbert.base.process.PAUSES", (0.0, 0.0), raising=False)
-    calls = tmp_path / "calls"
-    program("sinfo", f"echo >> {calls}; [ $(wc -l < {calls}) -gt {failures} ] && echo gpu:1")
-    if failures == 1:
-        assert has_gpus("auto")
-    else:
-        with pytest.raises(UserError, match="sinfo failed, so it is unknown whether"):
-            has_gpus("auto")
+def test_a_sinfo_that_fails_does_not_send_all_jobs_to_the_cpu(program: Program) -> None:
+    program("sinfo", "exit 1")
+    with pytest.raises(UserError, match="sinfo failed, so it is unknown whether"):
+        has_gpus("auto")
 
 
 def test_only_what_was_left_in_this_folder_is_cancelled_and_waited_for(

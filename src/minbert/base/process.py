@@ -5,13 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PAUSES = (0.3, 0.7, 1.5)
-"""Seconds before each further attempt at a command that failed and must not."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -52,33 +49,21 @@ def variable(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-def answer_of(*command: str, timeout: float, final: Collection[int] = ()) -> list[str]:
+def answer_of(*command: str, timeout: float, folder: Path | None = None) -> list[str]:
     """Return the lines that a command prints.
 
-    One that fails is tried again after each of `PAUSES`, unless it ends with one of the `final`
-    statuses. Raises `OSError` if it cannot be run, or `SubprocessError` if it fails or does not
-    answer within `timeout` seconds.
+    Raises `OSError` if it cannot be run, or `SubprocessError` if it fails or does not answer within
+    `timeout` seconds.
     """
-    for pause in PAUSES:
-        try:
-            return _lines(command, timeout)
-        except subprocess.CalledProcessError as error:
-            if error.returncode in final:
-                raise
-        time.sleep(pause)
-    return _lines(command, timeout)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=True
+    )
+    return done.stdout.splitlines()
 
 
 def lines_of(*command: str, timeout: float = 60, folder: Path | None = None) -> list[str]:
     """Return the lines that a command prints; none if it fails, hangs or is not installed."""
     try:
-        return _lines(command, timeout, folder)
+        return answer_of(*command, timeout=timeout, folder=folder)
     except (OSError, subprocess.SubprocessError):
         return []
-
-
-def _lines(command: tuple[str, ...], timeout: float, folder: Path | None = None) -> list[str]:
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=True
-    )
-    return done.stdout.splitlines()

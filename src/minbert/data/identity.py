@@ -47,8 +47,7 @@ class DigestCache:
     """Checksums of files, cached in one JSON file, so that a plan need not read 440 MB each time.
 
     A checksum is valid while the file's size, modification time and inode are the same, unless
-    `verify`: then every file is read. `save` writes what was found; if two processes do so at once,
-    an entry may be lost, and its file is read again.
+    `verify`: then every file is read. If two processes `save` at once, an entry may be lost.
     """
 
     def __init__(self, path: Path | str, *, verify: bool = False) -> None:
@@ -59,7 +58,7 @@ class DigestCache:
         """Return the checksum of `path`, of the same kind as `like` (see `checksum`)."""
         path = Path(path).absolute()
         if not path.is_file():
-            return checksum(path, like)
+            return checksum(path, like)  # which says why not
         stat, entry = path.stat(), f"{like.partition(':')[0]} {path}"
         state = f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ino}"
         before, _, known = self._known.get(entry, "").partition(": ")

@@ -86,9 +86,8 @@ def check_file(task: str, name: str, path: Path) -> None:
     if not path.is_file():
         beside = path.parent.iterdir() if path.parent.is_dir() else ()
         near = did_you_mean(path.name, [other.name for other in beside])
-        raise UserError(
-            f"task '{task}', {name}: {path}: there is no such file; check the path.{near}"
-        )
+        said = f"task '{task}', {name}: {path}: there is no such file; check the path.{near}"
+        raise UserError(said)
 
 
 def label_files(config: Config, tasks: Collection[str]) -> dict[str, Path]:

@@ -35,10 +35,9 @@ def form_of(name: str) -> str:
     """Return the form that a file's ending stands for; `UserError` for another ending."""
     ending = Path(name).suffix.lower().removeprefix(".")
     if ending not in FORMS:
-        raise UserError(
-            f"{name}: cannot tell its form from the ending; expected one of .{', .'.join(FORMS)}: "
-            "rename or convert it, or give its 'format'"
-        )
+        known = ", .".join(FORMS)
+        said = f"expected one of .{known}: rename or convert it, or give its 'format'"
+        raise UserError(f"{name}: cannot tell its form from the ending; {said}")
     return ending
 
 
@@ -52,10 +51,8 @@ def text_fault(text: Any, controls: bool = False) -> str | None:
     if not text.strip():
         return "is empty"
     if found := (_BUT_CONTROLS if controls else _NO_TEXT).search(text):
-        return (
-            f"contains U+{ord(found[0]):04X}, no character of a text; if the file is from Windows, "
-            "convert the original: iconv -f windows-1252 -t utf-8"
-        )
+        way = "if the file is from Windows: iconv -f windows-1252 -t utf-8"
+        return f"contains U+{ord(found[0]):04X}, no character of a text; {way}"
     return None
 
 
@@ -128,7 +125,7 @@ def _parsed(line: str) -> Fields | str:
     """Return the JSON object of a line, or what is wrong with it."""
     try:
         value = json.loads(line)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return f"is not JSON ({error}); expected an object in each line"
     return value if isinstance(value, dict) else "is no JSON object; expected one in each line"
 
@@ -161,5 +158,5 @@ def _csv(text: str, name: Path | str) -> Iterator[tuple[int, str, list[str]]]:
     except csv.Error as error:
         raise UserError(
             f"{name}, line {number}: found malformed quotes ({error}); a field that begins with a "
-            "double quote must end with one, and double those inside it"
+            "double quote must end with one"
         ) from None

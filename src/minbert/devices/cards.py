@@ -87,7 +87,7 @@ def _nvidia_smi() -> list[Card]:
     """Return all cards of this machine; [] if it has none, or no nvidia-smi."""
     try:
         query = (*QUERY, "--format=csv,noheader,nounits")
-        lines = answer_of(*query, timeout=PATIENCE, final=NO_CARDS)
+        lines = answer_of(*query, timeout=PATIENCE)
         rows = [[word.strip() for word in line.split(",")] for line in lines]
         return [Card(uuid, uuid, _bytes(memory), _bytes(free)) for uuid, memory, free in rows]
     except FileNotFoundError:
