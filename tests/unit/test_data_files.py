@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from own_files import BOTH, NEWS, TOPICS, TWO, configured
+from own_files import BOTH, NEWS, TOPICS, configured
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
@@ -186,11 +186,6 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
         "line 3: a row above has the id '7'",
     ),
     "empty file": ({"t.tsv": ""}, {}, "train has 0 rows, expected two different labels or more"),
-    "one class alone": (
-        {"t.tsv": HEAD + rows(40, 0, ("sports",))},
-        {},
-        "task 'news': train has 40 rows, expected two different labels or more",
-    ),
     "dev equal to train": (
         {"d.tsv": GOOD},
         {},
@@ -216,11 +211,6 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
         {"files": "t.xlsx", "dev": 0.3},
         r"config: tasks\.news\.files: .*t\.xlsx: cannot tell its form .*expected one of \.tsv, \.",
     ),
-    "URL without an ending": (
-        {},
-        {"files": {"url": "https://example.org/get/7", "sha256": "0" * 64}, "dev": 0.3},
-        r"config: tasks\.news\.files: 7: cannot tell its .*'format'$",
-    ),
     "missing file": (
         {},
         {"files": {"train": "t.tsv", "dev": "e.tsv"}},
@@ -230,11 +220,6 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
         {"d/training.tsv": GOOD},
         {"files": "d"},
         r"d has training\.tsv; expected one file of train, .* in its place 'dev: 0\.1' in the task",
-    ),
-    "hidden test labels": (
-        {"x.tsv": HEAD + rows(9, 900, ("-1",))},
-        {"files": {**TWO, "test": "x.tsv"}},
-        "9 of 9 test.*'-1' is not one of world.*",
     ),
 }
 """What is wrong with data: the files, the task, and what the message says."""
@@ -267,8 +252,6 @@ def test_the_courses_files(
     report = write_dataset({"task": task}, *found, tmp_path)
     assert tuple(report["rows"].values()) == sizes
     assert sorted(row.line for row in found[1]) == malformed
-    for file in files.values() if task != "para" else ():  # of which the folder has a part
-        assert checksum(COURSE / file.path, "git:") == file.checksum
 
 
 def test_the_courses_form_has_an_index_and_tests_without_labels(tmp_path: Path) -> None:
@@ -288,18 +271,17 @@ NOT_NAMED = "label '{}' is not one of world, sports, business or a whole number 
 @pytest.mark.parametrize(
     ("classes", "value", "label"),
     [
-        *((TOPICS, value, 1.0) for value in ("sports", "1", 1, 1.0, "1.0")),
-        *((TOPICS, value, None) for value in (None, "")),
+        *((TOPICS, value, 1.0) for value in ("sports", 1, "1.0")),
+        (TOPICS, "", None),
         *((TOPICS, value, NOT_NAMED.format(value)) for value in ("9", "sport", "nan", 1.5)),
         (3, True, 1.0),
-        (3, "3", "label '3' is not a whole number from 0 to 2"),
         (("True", "False"), "FALSE", 1.0),
         (("1", "2", "3"), 2.0, 1.0),  # names, not places
         (("1", "2", "3"), "0", "label '0' is not one of 1, 2, 3"),
         (None, "+4.5e0", 4.5),
         *(
             (None, value, f"label '{value[:80]}' is not a number from 0 to 5")
-            for value in ("nan", "0_1", "\u0663", "x" * 5000, "5.0000001")
+            for value in ("0_1", "\u0663", "x" * 5000, "5.0000001")
         ),
     ],
 )
@@ -320,13 +302,10 @@ def test_derived_splits_are_shares_that_keep_twins_together(tmp_path: Path) -> N
     found = [derived_split((f"text {n}",), shares) for n in range(4000)]
     made = {split: found.count(split) / 4000 for split in shares}
     assert made == pytest.approx(shares, abs=0.03)
-    twins = rows(90) + rows(90).replace("text ", "TEXT  ")
-    entry = NEWS | {"files": "t.tsv", **shares}
-    table = examples(built(tmp_path, {"t.tsv": HEAD + twins}, entry))
-    splits: dict[str, set[str]] = {}
-    for example in table:
-        splits.setdefault(" ".join(example.sentence1.lower().split()), set()).add(example.split)
-    assert len(table) == 180 and {len(of) for of in splits.values()} == {1}
+    twins = HEAD + rows(90) + rows(90).replace("text ", "TEXT  ")
+    table = examples(built(tmp_path, {"t.tsv": twins}, NEWS | {"files": "t.tsv", **shares}))
+    pairs = {(" ".join(e.sentence1.lower().split()), e.split) for e in table}
+    assert len(table) == 180 and len(pairs) == 90
 
 
 def test_a_report_and_a_table_of_all_examples(tmp_path: Path) -> None:
@@ -385,23 +364,13 @@ def test_a_download_is_known_by_its_checksum_and_read_like_a_file(tmp_path: Path
         make(made)
 
 
-@pytest.mark.parametrize(
-    ("change", "same"),
-    [
-        ({"title": "Other", "metric": "macro_f1"}, True),
-        ({"classes": ["a", "b", "c"]}, False),
-        ({"label": "text", "sentence1": "topic"}, False),
-    ],
-)
-def test_what_decides_a_data_set_is_in_its_key(
-    change: dict[str, Any], same: bool, tmp_path: Path
-) -> None:
-    entry = NEWS | {"files": "t.tsv", "dev": 0.1}
-    one = node(tmp_path, {"t.tsv": GOOD}, entry)
-    other = node(tmp_path, {"t.tsv": GOOD}, entry | change)
-    assert (one.key == other.key) is same
-    moved = node(tmp_path, {"elsewhere/t.tsv": GOOD}, entry | {"files": "elsewhere/t.tsv"})
-    assert moved.key == one.key, "where it lies is not"
+def test_what_decides_a_data_set_is_in_its_key(tmp_path: Path) -> None:
+    entry, files = NEWS | {"files": "t.tsv", "dev": 0.1}, {"t.tsv": GOOD, "moved/t.tsv": GOOD}
+    key = node(tmp_path, files, entry).key
+    for same in ({"title": "Other", "metric": "macro_f1"}, {"files": "moved/t.tsv"}):
+        assert node(tmp_path, files, entry | same).key == key
+    for other in ({"classes": ["a", "b", "c"]}, {"label": "text", "sentence1": "topic"}):
+        assert node(tmp_path, files, entry | other).key != key
 
 
 # Anything that can stand on one line, but for what is rejected; a lone surrogate is in no file.

@@ -87,17 +87,6 @@ def treebank(folder: Path, rows: Rows) -> None:
     write_text(folder / "treebank" / "sentiment_labels.txt", "\n".join(lines))
 
 
-def trees(folder: Path, rows: Rows) -> None:
-    lines = []
-    for row in rows:
-        first, *rest = row.sentence1.split(" ")
-        tree = f"(2 {first})"
-        for word in rest:
-            tree = f"(2 {tree} (1 {word}))"
-        lines.append(f"({row.label:.0f}{tree[2:]}\n")
-    write_text(folder / "trees" / "test.txt", "".join(lines))
-
-
 def written(name: str, head: str, line: str) -> Form:
     def write(folder: Path, rows: Rows) -> None:
         lines = [line.format(n, r.sentence1, r.sentence2, r.label) for n, r in enumerate(rows)]
@@ -111,7 +100,6 @@ FORMS: list[tuple[str, Form]] = [
     ("sst", treebank),
     ("sts", written("x/sts-test.csv", "", "m\th\t2015\t{0}\t{3:.3f}\t{1}\t{2}\n")),
     ("para", written("quora_duplicate_questions.tsv", *PAIRS)),
-    ("sst", trees),
     ("sts", written("STS-B/dev.tsv", "sentence1\tsentence2\tscore\n", "{1}\t{2}\t{3}\n")),
 ]
 TEXTS: dict[str, list[tuple[str, str | None, float]]] = {
@@ -132,17 +120,6 @@ def test_labels_of_each_original_file_are_joined(task: str, form: Form, tmp_path
     found = script.originals(task, tmp_path)
     joined = script.join(task, found, [row._replace(label=None) for row in rows])
     assert joined == {row.id: row.label for row in rows}
-
-
-def test_a_few_rows_without_labels_are_left_out_and_more_refuse_the_file(tmp_path: Path) -> None:
-    """As in the published files, where a quoted question has a line break."""
-    lines = [PAIRS[1].format(n, f"a {n}", f"b {n}", n % 2) for n in range(200)]
-    bad = '7\t1\t"a\n\tb\tc\td\te\tf"\n'
-    write_text(tmp_path / "QQP/dev.tsv", PAIRS[0] + bad + "".join(lines))
-    assert len(script.originals("para", tmp_path)) == 200
-    write_text(tmp_path / "QQP/dev.tsv", PAIRS[0] + bad + "".join(lines[:50]))
-    with pytest.raises(UserError, match=r"dev\.tsv: 2 of 52 rows have no label of task 'para', mo"):
-        script.originals("para", tmp_path)
 
 
 def test_contradictions_and_other_data() -> None:

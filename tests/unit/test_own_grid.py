@@ -12,10 +12,9 @@ from planning import planning_folder
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
-from minbert.plan.describe import record_of
 from minbert.plan.plan import Plan
 from minbert.spec.config import load_config
-from minbert.spec.task import TASKS, overall_tasks, use_tasks_of
+from minbert.spec.task import overall_tasks
 
 TEXT = {"sentence1": "text", "dev": 0.2}
 OWN: dict[str, dict[str, Any]] = {
@@ -112,13 +111,3 @@ def test_what_is_said_of_a_task_is_in_the_keys_of_what_it_decides() -> None:
     after = plan(changes={"same": {"metric": "accuracy"}})
     of = [{ref.variant: key for key, ref in each.owners.items()} for each in (before, after)]
     assert of[0]["part"] == of[1]["part"] and of[0]["all"] != of[1]["all"]
-
-
-def test_jobs_are_told_their_tasks() -> None:
-    record = record_of(plan())
-    before = {name: TASKS[name] for name in OWN}
-    TASKS.use(())
-    assert "news" not in TASKS
-    use_tasks_of(record)
-    assert {name: TASKS[name] for name in OWN} == before
-    assert list(TASKS)[-3:] == ["news", "points", "same"], "by name, whatever the configuration's"

@@ -117,4 +117,4 @@ def test_a_disk_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("fcntl.flock", flock)
     with pytest.raises(OSError) as error, exclusive_lock(tmp_path / "work", "training of a"):
         pytest.fail("without a lock")
-    assert "(No locks available)" in str(explain_os_error(error.value))
+    assert "No locks available" in str(explain_os_error(error.value))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
-_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+_CLOSED |= {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # a disk without locks
 
 
 class UserError(Exception):
@@ -51,12 +51,6 @@ def explain_os_error(error: OSError) -> str | None:
         return (
             f"cannot write {path}: {error.strerror}; make room (`minbert gc` lists what is no "
             "longer needed) and run the same command again: finished results are kept"
-        )
-    if error.errno in _NO_LOCKS:
-        return (
-            f"cannot lock a file ({error.strerror}), and without locks two jobs could write the "
-            "same files: mount the disk with them (Lustre: `-o flock`; NFS: version 4, or lockd), "
-            "or choose another place (`results` in config.yaml)"
         )
     if error.errno in _CLOSED:
         return (

@@ -51,7 +51,7 @@ def read_json(path: Path | str) -> dict[str, Any]:
     """Read the JSON object in the file at `path`; `UserError` if it holds none."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UserError(f"{path}: not valid JSON: {error}") from None
     if not isinstance(found, dict):
         raise UserError(f"{path}: expected a JSON object, found {type(found).__name__}")
