@@ -77,20 +77,14 @@ class Paper:
             for i in order
         ]
 
-    def judge(
-        self,
-        *claims: dict[str, Any],
-        extra: str = "",
-        data: str = "real",
-        selection_split: str = "dev",
-    ) -> list[dict[str, str]]:
+    def judge(self, *claims: dict[str, Any], selection_split: str = "dev") -> list[dict[str, str]]:
         """Build the table and return its lines."""
         scores = self.folder / "scores.parquet"
         score_runs(self.runs, scores)
         default = {"paper": "p", "section": "5", "text": "It is.", "others": [], "score": None}
         default |= {"task": "sst", "direction": "higher", "margin": 0.01, "published": None}
-        spec = {"claims": [default | claim for claim in claims], "titles": {"p": "Title" + extra}}
-        spec |= {"seeds": 1, "backbone": "tiny", "data": data, "selection_split": selection_split}
+        spec = {"claims": [default | claim for claim in claims], "titles": {"p": "Title"}}
+        spec |= {"seeds": 1, "backbone": "tiny", "data": "real", "selection_split": selection_split}
         spec |= {"overall_tasks": {"p": OVERALL_TASKS}}
         build_claims(spec, {"p": scores}, self.files, self.folder)
         with (self.folder / "claims.csv").open(encoding="utf-8", newline="") as handle:

@@ -53,11 +53,6 @@ def backbone_files(folder: Path) -> list[Path]:
     """Return the files of a Hugging Face folder that a backbone is made from: `FILES`, shards."""
     found = [folder / name for name in FILES]
     if not (folder / WEIGHTS).is_file() and (folder / SHARDS).is_file():
-        found += [folder / SHARDS, *sorted({folder / name for name in shards(folder).values()})]
+        shards = read_json(folder / SHARDS)["weight_map"].values()
+        found += [folder / SHARDS, *sorted({folder / name for name in shards})]
     return [path for path in found if path.is_file()]
-
-
-def shards(folder: Path) -> dict[str, str]:
-    """Return {tensor: file name} of sharded weights."""
-    files: dict[str, str] = read_json(folder / SHARDS)["weight_map"]
-    return files

@@ -4,7 +4,6 @@ Neither decides what is trained. A claim is judged from the predictions of what 
 """
 
 import csv
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
@@ -99,7 +98,7 @@ class Published(Spec):
 def read_published(path: Path) -> list[Published]:
     """Read the published figures; raise `UserError` with the line for a wrong column or cell."""
     rows = []
-    reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
+    reader = csv.DictReader(read_text(path).splitlines())
     for row in reader:
         figures = {name: row.pop(name, None) or None for name in FIGURES}
         where = f"{path}, line {reader.line_num}"

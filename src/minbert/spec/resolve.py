@@ -33,7 +33,7 @@ from minbert.spec.task import TASKS, Task, overall_tasks
 from minbert.spec.yaml import inside, load_yaml, merge, nested, validated, without_nulls
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class StageRef:
     """The name of a stage."""
 
