@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
@@ -13,8 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -54,9 +52,12 @@ HEAD = "text\ttopic\n"
 GOOD, DEV = HEAD + rows(60), HEAD + rows(12, 2000)
 
 
-def as_json(lines: str) -> str:
-    pairs = (line.split("\t") for line in lines.splitlines())
-    return "".join(json.dumps({"text": text, "topic": topic}) + "\n" for text, topic in pairs)
+def frame(n: int) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(HEAD + rows(n)), sep="\t")
+
+
+def as_json(n: int) -> str:
+    return frame(n).to_json(orient="records", lines=True)
 
 
 def node(folder: Path, files: Files, entry: Mapping[str, Any]) -> Node:
@@ -87,8 +88,7 @@ def examples(out: Path) -> list[Example]:
 
 def rejects(out: Path) -> dict[int, str]:
     """Return what is wrong with the rejected rows, by their lines."""
-    with (out / "rejected.csv").open(encoding="utf-8", newline="") as handle:
-        return {int(row["line"]): row["reason"] for row in csv.DictReader(handle)}
+    return pd.read_csv(out / "rejected.csv", index_col="line")["reason"].to_dict()
 
 
 def read(task: str, **paths: Path) -> Dataset:
@@ -97,16 +97,9 @@ def read(task: str, **paths: Path) -> Dataset:
     return read_dataset({"task": task, "forms": forms, **BUILT_IN[task].reading}, paths)
 
 
-def parquet(lines: str) -> bytes:
-    texts, topics = zip(*(line.split("\t") for line in lines.splitlines()), strict=True)
-    table = pa.table({"other": range(len(texts)), "text": texts, "topic": topics})
-    pq.write_table(table, made := io.BytesIO())
-    return made.getvalue()
-
-
 COMMAS = (HEAD + rows(300)).replace("\t", ",")
 READ: dict[str, tuple[str, str | bytes, dict[str, float], dict[int, str]]] = {
-    "parquet": ("t.parquet", parquet(rows(300)), {}, {}),
+    "parquet": ("t.parquet", frame(300).assign(other=0).to_parquet(), {}, {}),
     "tsv: a mark, a quoted header, white space, U+2028, CR LF, a blank line": (
         "t.tsv",
         '\ufeff"text"\t topic\r\n  \r\n a\u2028<b> &amp; \tworld\r\n' + rows(300),
@@ -127,7 +120,7 @@ READ: dict[str, tuple[str, str | bytes, dict[str, float], dict[int, str]]] = {
     ),
     "jsonl: what is no object, lacks a key, or has half of a surrogate pair": (
         "t.jsonl",
-        as_json(rows(300)) + '{"text": "a\\ud83d", "topic": 0}\n[1]\n{"text": "x"}\n',
+        as_json(300) + '{"text": "a\\ud83d", "topic": 0}\n[1]\n{"text": "x"}\n',
         {},
         {301: r"text contains U\+D83D", 302: "is no JSON", 303: "no column 'topic'; found text"},
     ),
@@ -176,7 +169,7 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
         r"world, sports, business or a whole number from 0 to 2$",
     ),
     "a number for a sentence": (
-        {"t.jsonl": as_json(rows(60)) + '{"text": 3, "topic": 1}\n'},
+        {"t.jsonl": as_json(60) + '{"text": 3, "topic": 1}\n'},
         {"files": {"train": "t.jsonl", "dev": "d.tsv"}},
         "1 of 61 train rows.*line 61: text is 3, not text",
     ),
