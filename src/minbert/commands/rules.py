@@ -109,10 +109,7 @@ class Rules:
     @_known
     def priority(self, wildcards: Any) -> int:
         """Return the milliseconds of the longest chain of trainings that begins with a job."""
-        job = self.job(wildcards)
-        if job[0].kind == "rows":  # Figures read these.
-            return SOON
-        return math.ceil(1000 * self._chains.get(job, 0))
+        return math.ceil(1000 * self._chains.get(self.job(wildcards), 0))
 
     @_known
     def mem_mb(self, wildcards: Any, attempt: int) -> int:

@@ -20,8 +20,8 @@ half of dev, `asked` the number of seeds asked for, `keys` those of the candidat
 class Tuned(NamedTuple):
     """What came of a tuned variant. `candidate` is the chosen one, `settings` its own in words.
 
-    Both are "" if nothing is trained yet. `done` of the `wanted` training runs are finished,
-    `candidates` are all that are tried.
+    Both are "" if nothing is trained yet. `done` of the `wanted` runs, one for each candidate and
+    seed, are finished, `candidates` are all that are tried.
     """
 
     candidate: str
@@ -44,11 +44,8 @@ def read_tuning(path: Path) -> dict[str, Tuned]:
     found = {}
     for variant, tried in lines.items():
         chosen = next((line for line in tried if line["chosen"]), {"candidate": "", "settings": ""})
-        # Candidates may share a stage that they start from: it is trained once.
-        keys = [(key, line) for line in tried for key in line["keys"].split()]
-        done = {(key, seed) for key, line in keys for seed in line["seeds"].split()}
-        wanted = {(key, number) for key, line in keys for number in range(int(line["asked"]))}
+        done = sum(len(line["seeds"].split()) for line in tried)
+        wanted = sum(int(line["asked"]) for line in tried)
         names = [line["candidate"] for line in tried]
-        of = (chosen["candidate"], chosen["settings"], len(done), len(wanted), names)
-        found[variant] = Tuned(*of)
+        found[variant] = Tuned(chosen["candidate"], chosen["settings"], done, wanted, names)
     return found
