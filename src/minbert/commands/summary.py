@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from minbert.base.progress import counted
@@ -63,14 +64,14 @@ def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[t
     """Yield the best variant of each of `papers`, then what a reader must know first."""
     from minbert.evaluate.index import NOT_CONFIGURED, in_words  # These load pyarrow,
     from minbert.evaluate.reading import read_scores, tested  # which `places` can do without.
-    from minbert.evaluate.seeds import winner
+    from minbert.evaluate.seeds import ranked
 
     scores = {paper: read_scores(names / SCORES, paper) for paper in papers}
     for paper, facts in papers.items():
         said = "no variant has an overall score yet"
-        if one := winner(scores[paper], facts["rule"]):
-            said = f"best: {one.variant}, {facts['rule']} overall dev score {one.score:.3f}"
-            said += f" ({counted(len(one.dev), 'seed')})"
+        for variant, dev in [*ranked(scores[paper], facts["rule"]).items()][:1]:
+            said = f"best: {variant}, {facts['rule']} overall dev score {fmean(dev.values()):.3f}"
+            said += f" ({counted(len(dev), 'seed')})"
         yield paper, said
     runs = tested(scores.values())
     if low := [score for score in runs.values() if not score.learned]:

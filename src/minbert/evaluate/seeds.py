@@ -1,18 +1,16 @@
-"""What the seeds of rows come to: mean, interval, whether a row learnt its task; the best row.
+"""What the seeds of rows come to: mean, interval, whether a row learnt its task; rows by score.
 
 Tables, figures, claims and the report all ask here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
-from typing import NamedTuple
 
 import numpy as np
 
 from minbert.evaluate.reading import Of, Scores
 from minbert.evaluate.statistics import Interval, Spread, alike, interval, steadied
 from minbert.spec.protocol import OVERALL_TASKS, RULES
-from minbert.spec.task import TASKS
 
 
 def learned(scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS) -> bool | None:
@@ -85,27 +83,6 @@ def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> 
     return found
 
 
-class Winner(NamedTuple):
-    """A paper's best variant. `dev` is {seed: overall score} by the paper's rule.
-
-    `keys` are {task: key of the training that it is scored by}.
-    """
-
-    variant: str
-    dev: Mapping[int, float]
-    keys: Mapping[str, str]
-
-    @property
-    def score(self) -> float:
-        """The mean overall dev score."""
-        return fmean(self.dev.values())
-
-    @property
-    def seed(self) -> int:
-        """The seed with the best dev score, the smallest in a tie."""
-        return max(self.dev, key=lambda seed: (self.dev[seed], -seed))
-
-
 def ranked(scores: Scores, rule: str, split: str = "dev") -> dict[str, dict[int, float]]:
     """Return {variant: {seed: overall score by `rule`}}, the highest mean over seeds first.
 
@@ -118,12 +95,3 @@ def ranked(scores: Scores, rule: str, split: str = "dev") -> dict[str, dict[int,
         if (of.split, of.measure) == (split, rule) and all(s.key for s in by_seed.values())
     }
     return dict(sorted(found.items(), key=lambda item: -fmean(item[1].values())))
-
-
-def winner(scores: Scores, rule: str) -> Winner | None:
-    """Return the best variant of a paper, the first of `ranked`; None if none has a score."""
-    for variant, dev in ranked(scores, rule).items():
-        scored = {of.measure: seeds for of, seeds in scores.items() if of[:2] == (variant, "dev")}
-        keys = {task: next(iter(scored[task].values())).key for task in TASKS if task in scored}
-        return Winner(variant, dev, keys)
-    return None

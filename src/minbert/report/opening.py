@@ -7,7 +7,7 @@ from typing import NamedTuple
 from minbert.evaluate.index import in_words
 from minbert.evaluate.marks import GUESS
 from minbert.evaluate.reading import Of
-from minbert.evaluate.seeds import winner
+from minbert.evaluate.seeds import ranked
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_rows import SCORED
 from minbert.report.floors import Verdicts
@@ -80,12 +80,12 @@ def best_variants(material: Material, index: Sequence[Line]) -> Iterator[Best]:
     """Yield the best variant of each paper, and the paper's best figure."""
     for paper in material.papers:
         rule = str(material.papers[paper]["rule"])
-        best = winner(material.scores[paper], rule)
+        best = next(iter(ranked(material.scores[paper], rule)), None)
         lines = [line for line in index if (line["paper"], line["split"]) == (paper, "dev")]
         figures = [line["overall_published"] for line in lines]
         published = max((float(text) for text in figures if text), default=None)
         label = ours = None
         if best:
-            label = material.labels[paper, best.variant]
-            ours = material.means[paper][Of(best.variant, "dev", rule)]
+            label = material.labels[paper, best]
+            ours = material.means[paper][Of(best, "dev", rule)]
         yield Best(paper, rule, label, ours, published)

@@ -19,8 +19,7 @@ class Options(Spec):
 
     `trained`: it shows runs or stages, which the best of others does not have. `of`: it shows one
     task of this kind: the one that its option `task` names, else `usual`, else the only one of its
-    kind that the paper has. It shows `least` to `most` variants. `over_all`: it is a figure over
-    all papers, not of one.
+    kind that the paper has. It shows `least` to `most` variants.
     """
 
     trained: ClassVar[bool] = True
@@ -28,7 +27,6 @@ class Options(Spec):
     usual: ClassVar[str] = ""
     least: ClassVar[int] = 1
     most: ClassVar[int | None] = None
-    over_all: ClassVar[bool] = False
 
     def named(self) -> Iterable[str]:
         """Return the variants that the options name."""
@@ -125,7 +123,6 @@ class Ladder(Options):
 class PublishedReproduced(Options):
     """Scores against each other over all papers: published ones and ours, or dev and test."""
 
-    over_all = True
     against: Literal["published", "dev"] = "published"
 
 
