@@ -33,7 +33,7 @@ MOST_FILE = 256 << 20
 """Bounds, in bytes, on what a mutant may take: some ask for a thousand times as much."""
 
 VOLATILE = {
-    *("seconds", "training_seconds", "tokens_per_second"),
+    *("seconds", "tokens_per_second"),
     *("peak_memory_bytes", "peak_device_memory_bytes"),
     *("format", "code", "data", "backbone"),
 }
