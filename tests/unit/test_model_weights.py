@@ -127,7 +127,7 @@ REFUSED: list[tuple[str, Edit, str]] = [
     ),
     ("bert", lambda f: os.truncate(f / WEIGHTS, 999), "not a whole safetensors file"),
     ("bert", remove("config.json"), "config.json: no such file"),
-    ("bert", remove("tokenizer.json"), r"has no tokenizer.json\. Make one tokenizer"),
+    ("bert", remove("tokenizer.json"), "has neither tokenizer.json nor vocab.txt"),
 ]
 
 

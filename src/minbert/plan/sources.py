@@ -12,7 +12,7 @@ from minbert.base.progress import counted
 from minbert.data.identity import DigestCache
 from minbert.data.sources import check_file, label_files, located, names_in
 from minbert.data.tables import FORMS, form_of
-from minbert.data.tokenizer import TOKENIZER, folder_tokenizer
+from minbert.data.tokenizer import TOKENIZERS, folder_tokenizer
 from minbert.spec.architecture import (
     KNOWN,
     WEIGHTS,
@@ -150,7 +150,7 @@ class Sources:
         folder = self.base / PACKAGED if name == "builtin" else Path(name)
         if folder.is_dir():
             shapes = from_hugging_face(folder / "config.json")
-            if (folder / TOKENIZER).is_file():
+            if any((folder / name).is_file() for name in TOKENIZERS):
                 folder_tokenizer(folder, shapes)
             read = backbone_files(folder)
         else:

@@ -69,6 +69,8 @@ class Architecture(Spec):
     unit of the inner layer."""
     two_types: ClassVar[bool] = True
     """Whether the second sentence of a pair has a token type of its own."""
+    tokenizer: ClassVar[str] = "BertTokenizer"
+    """The class in transformers that makes its tokens, if no file names one."""
 
     settings: ClassVar[Mapping[str, str]] = {
         "vocab_size": "vocab_size",

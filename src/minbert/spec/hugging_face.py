@@ -11,8 +11,7 @@ from minbert.spec.yaml import inside, validated
 SHARDS = "model.safetensors.index.json"
 """Says which of several files has which tensor; counts if there is no `WEIGHTS`."""
 FILES = ("config.json", WEIGHTS, "tokenizer.json", "vocab.txt", "tokenizer_config.json")
-"""The files of a Hugging Face folder that are a backbone's, as far as present. `vocab.txt` is not
-read: it is in the keys of finished results."""
+"""The files of a Hugging Face folder that a backbone is made from, as far as present."""
 
 ACTIVATIONS = {
     **dict.fromkeys(("gelu", "gelu_python"), "gelu"),

@@ -29,6 +29,7 @@ class ModernBert(Architecture):
     gated = True
     kept = (16, 4)
     two_types = False
+    tokenizer = "PreTrainedTokenizer"
     settings = {
         **{ours: name for ours, name in Architecture.settings.items() if ours != "types"},
         "layer_norm_eps": "norm_eps",

@@ -12,6 +12,7 @@ class Roberta(Architecture):
     family: str = "roberta"
 
     two_types = False
+    tokenizer = "RobertaTokenizer"
     after_padding = True
     token_ids = {"bos_token_id": 0, "eos_token_id": -1}
     prefix = "roberta."
