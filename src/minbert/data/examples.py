@@ -23,13 +23,8 @@ class Example(NamedTuple):
     label: float | None
 
 
-SCHEMA = pa.schema(
-    [
-        *(pa.field(name, pa.string(), nullable=False) for name in ("id", "split", "sentence1")),
-        pa.field("sentence2", pa.string()),
-        pa.field("label", pa.float64()),
-    ]
-)
+_GIVEN = [pa.field(name, pa.string(), nullable=False) for name in ("id", "split", "sentence1")]
+SCHEMA = pa.schema([*_GIVEN, ("sentence2", pa.string()), ("label", pa.float64())])
 
 # float() also takes 0_1, nan, inf and the digits of other scripts.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")

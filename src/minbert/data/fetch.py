@@ -27,8 +27,7 @@ def fetch(url: str, out: Path, pin: str, timeout: float = 30.0) -> None:
     """Download `url` (http, https, file) to `out`, and verify its checksum `pin`.
 
     After each of `WAITS` there is one more attempt; `timeout` seconds of silence end one. Raises
-    `UserError` if the download fails (naming two ways without this server) or the checksum is
-    another one.
+    `UserError` if the download fails or the checksum is another one.
     """
     with whole(out) as temporary:
         for wait in (*WAITS, None):
@@ -48,10 +47,8 @@ def fetch(url: str, out: Path, pin: str, timeout: float = 30.0) -> None:
                 log.warning("%s: %s; trying again", url, error)
                 time.sleep(wait)
         if (found := checksum(temporary, pin)) != pin:
-            raise UserError(
-                f"{url}: the checksum of what came is {found}, expected {pin}; it was deleted. Try "
-                f"again, or get the right file elsewhere and put it at {out}"
-            )
+            way = f"Try again, or get the right file elsewhere and put it at {out}"
+            raise UserError(f"{url}: the checksum of what came is {found}, expected {pin}. {way}")
 
 
 def _download(url: str, path: Path, timeout: float) -> None:

@@ -39,10 +39,8 @@ def read_reviews(archive: Path) -> Iterator[tuple[str, str, int, str, dict[str, 
             films |= {f"train/{urls[1]}/{number}": title[1] for number, title in titles if title}
     of = {split: {key for key in reviews if key.startswith(split)} for split in ("train", "test")}
     if not all(of.values()):
-        raise UserError(
-            f"{archive}: has no reviews in train/ and test/; expected the Large Movie Review "
-            f"Dataset from {LMRD_URL}"
-        )
+        expected = f"expected the Large Movie Review Dataset from {LMRD_URL}"
+        raise UserError(f"{archive}: has no reviews in train/ and test/; {expected}")
     of_film: dict[str, set[str]] = {}
     for key in of["train"]:
         of_film.setdefault(films.get(key.partition("_")[0], key), set()).add(key)

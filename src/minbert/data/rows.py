@@ -11,14 +11,9 @@ from minbert.data.examples import seen
 from minbert.data.parquet import read_file, write_file
 from minbert.store.job import Job
 
-SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("split", pa.string(), nullable=False),
-        pa.field("label", pa.float64()),
-        pa.field("in_train", pa.bool_(), nullable=False),
-    ]
-)
+_GIVEN = [pa.field(name, pa.string(), nullable=False) for name in ("id", "split")]
+_IN_TRAIN = pa.field("in_train", pa.bool_(), nullable=False)
+SCHEMA = pa.schema([*_GIVEN, ("label", pa.float64()), _IN_TRAIN])
 
 
 def make(job: Job) -> None:

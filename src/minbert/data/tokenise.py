@@ -17,15 +17,9 @@ MAX_TOKENS = 510
 """The most ids of a sentence: `max_length` is at most 512, and special tokens take two or more."""
 
 _IDS = pa.list_(pa.int32())
-SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("split", pa.string(), nullable=False),
-        pa.field("label", pa.float32()),
-        pa.field("tokens1", _IDS, nullable=False),
-        pa.field("tokens2", _IDS),
-    ]
-)
+_GIVEN = [pa.field(name, pa.string(), nullable=False) for name in ("id", "split")]
+_FIRST = pa.field("tokens1", _IDS, nullable=False)
+SCHEMA = pa.schema([*_GIVEN, ("label", pa.float32()), _FIRST, ("tokens2", _IDS)])
 BATCH = 1000
 """Sentences at once: encodings take 100 bytes for each character."""
 
