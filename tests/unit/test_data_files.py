@@ -108,9 +108,11 @@ READ: dict[str, tuple[str, str | bytes, dict[str, float], dict[int, str]]] = {
     ),
     "tsv: quotes are read if they make fields, and take no other row with them": (
         "t.tsv",
-        HEAD + rows(300) + '"a ""1""\ttwo"\tsports\n"open\tworld\n"A" b\tworld\n"open\nx\tworld\n',
-        {'a "1"\ttwo': 1, '"open': 0, '"A" b': 0, "x": 0},
-        {305: "1 columns, but the header has 2"},
+        HEAD
+        + rows(300)
+        + '"a ""1""\n\n\ttwo"\tsports\n"open\tworld\n"A" b\tworld\n"open\nx\tworld\n',
+        {'a "1"\n\n\ttwo': 1, '"open': 0, '"A" b': 0, "x": 0},
+        {307: "1 columns, but the header has 2"},
     ),
     "csv: line breaks, quotes and commas in a field": (
         "t.csv",
@@ -198,6 +200,11 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
         {"t.parquet": b"PAR1 and then nothing"},
         {"files": {"train": "t.parquet", "dev": "d.tsv"}},
         r"t\.parquet: is missing, damaged or no such table",
+    ),
+    "two columns of one name": (
+        {"t.tsv": "text\t text\ttopic\na\tb\tworld\n"},
+        {},
+        r"t\.tsv: two columns are called 'text'",
     ),
     "unknown ending": (
         {"t.xlsx": b"PK\x03\x04"},

@@ -20,6 +20,9 @@ column, or what is wrong with it."""
 FORMS = ("tsv", "csv", "jsonl", "parquet")
 """The forms, by the ending of a file's name."""
 
+_LONGEST_RECORD = 100
+"""Lines of a record of a tsv file."""
+
 # NUL, halves of surrogate pairs, and what Windows-1252 that was read as Latin-1 becomes.
 _NO_TEXT = re.compile("[\0\ud800-\udfff\x80-\x9f]")
 _BUT_CONTROLS = re.compile("[\0\ud800-\udfff]")
@@ -105,15 +108,17 @@ def lines_of(text: str) -> Iterator[tuple[int, str]]:
 def rows_of(text: str, name: Path | str, form: str) -> Iterator[Row]:
     """Yield the rows of a text in a form; blank lines are none.
 
-    Quoted fields of csv files may span lines. A row with other columns than the header, or one that
-    is no JSON object, is yielded with what is wrong with it. Raises `UserError`, naming `name`, for
-    malformed quotes of a csv.
+    Quoted fields of csv and tsv files may span lines. A row with other columns than the header, or
+    one that is no JSON object, is yielded with what is wrong with it. Raises `UserError`, naming
+    `name`, for two columns of one name, or malformed quotes of a csv.
     """
     if form == "jsonl":
         yield from ((number, line, _parsed(line)) for number, line in lines_of(text))
         return
     records = _csv(text, name) if form == "csv" else _tsv(text)
     header = [column.strip() for _, _, fields in islice(records, 1) for column in fields]
+    if twice := [column for column in header if column and header.count(column) > 1]:
+        raise UserError(f"{name}: two columns are called '{twice[0]}'; rename one of them")
     for number, line, fields in records:
         if len(fields) != len(header):
             yield number, line, f"{len(fields)} columns, but the header has {len(header)}"
@@ -131,19 +136,29 @@ def _parsed(line: str) -> Fields | str:
 
 
 def _tsv(text: str) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield (line, text, fields) of the lines of a tsv file, the header first.
+    """Yield (line, text, fields) of the records of a tsv file, the header first.
 
-    Quotes are read as in RFC 4180, where that gives as many fields as the header has. Otherwise
-    quotes are text, as in GLUE's files.
+    Quotes are read as in RFC 4180, where that gives as many fields as the header has; a field may
+    span lines, if they are not rows of their own. Otherwise quotes are text, as in GLUE's files.
     """
-    width = 0
-    for number, line in lines_of(text):
-        fields = line.split("\t")
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    at = width = 0
+    while at < len(lines):
+        first, fields = at, lines[at].split("\t")
+        at += 1
+        if not lines[first].strip(" \r"):
+            continue
         width = width or len(fields)
+        following = (f"{line}\n" for line in lines[first : first + _LONGEST_RECORD])
+        reader = csv.reader(following, delimiter="\t", strict=True)
         with suppress(csv.Error):
-            quoted = next(csv.reader([line], delimiter="\t", strict=True))
-            fields = quoted if len(quoted) == width else fields
-        yield number, line, fields
+            quoted = next(reader)
+            rows = [
+                line.count("\t") + 1 == width for line in lines[first : first + reader.line_num]
+            ]
+            if len(quoted) == width and (len(rows) == 1 or not (all(rows) or any(rows[1:-1]))):
+                at, fields = first + len(rows), quoted
+        yield first + 1, "\n".join(lines[first:at]), fields
 
 
 def _csv(text: str, name: Path | str) -> Iterator[tuple[int, str, list[str]]]:
