@@ -15,6 +15,7 @@ from model_batches import pack
 from stepping import CPU, SIAMESE, STEP, assert_same, generator, grads, make_loop, tiny_model
 from torch import Tensor, nn
 
+from minbert.base.errors import UserError
 from minbert.model.encoder import initialise, whole_encoder
 from minbert.spec.architecture import Architecture
 from minbert.spec.encoders.modernbert import ModernBert
@@ -130,9 +131,18 @@ def test_a_step_without_memory_is_made_again_in_parts(
     assert capsys.readouterr().err.count("out of memory at step") == 1
 
 
-@pytest.mark.parametrize("error", ["CUDA out of memory", "shapes do not fit"])
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            "CUDA out of memory",
+            "out of memory at step 0, also in smaller parts. Lower 'batch_size'",
+        ),
+        ("shapes do not fit", "shapes do not fit"),
+    ],
+)
 def test_a_second_time_and_other_errors_are_not_tried_again(
-    error: str, make_spec: Any, sources: Any
+    error: str, told: str, make_spec: Any, sources: Any
 ) -> None:
-    with pytest.raises(RuntimeError, match=error):
+    with pytest.raises((UserError, RuntimeError), match=told):
         limited(make_loop(make_spec(), sources), 0, error).step(STEP)

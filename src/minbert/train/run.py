@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from minbert.base.environment import environment, peak_memory
+from minbert.base.errors import UserError
 from minbert.base.files import whole, write_json
 from minbert.base.progress import Progress
 from minbert.evaluate.scoring import selection_score
@@ -233,13 +234,18 @@ class Loop:
             self.checkpoints.after_step(at.step, save=True)
 
     def step(self, batch: Step) -> None:
-        """Make one step; if memory runs out, it is made again in smaller parts."""
-        found = self._attempt(batch)
+        """Make one step; if memory runs out, it is made again in smaller parts, once."""
+        found, told = self._attempt(batch), f"out of memory at step {self.history.step}"
         if found is None:  # Not in the handler, as the error's traceback holds the activations.
             self.gradients.halve_budget(batch)
             release_memory(self.device)
-            self.optimiser.zero_grad()
-            found = self.gradients(batch)
+            self.progress.say(f"{told}: trying again in smaller parts")
+            found = self._attempt(batch)
+        if found is None:
+            raise UserError(
+                f"{told}, also in smaller parts. Lower 'batch_size' or 'max_length', run fewer "
+                "jobs at once, or use a smaller backbone"
+            )
         self.meter.add(found)
         self.optimiser.step()
 
@@ -251,6 +257,4 @@ class Loop:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            told = f"out of memory at step {self.history.step}"
-            self.progress.say(f"{told}: trying again in smaller parts")
             return None
