@@ -119,6 +119,16 @@ def test_a_grid_may_share_more_layers_than_the_backbone_has(tmp_path: Path) -> N
     assert " GB " in next(li for li in plan_text(made).splitlines() if li.startswith("a "))
 
 
+def test_a_fraction_of_the_layers_that_was_rounded_is_told_by_table_and_plan(
+    tmp_path: Path,
+) -> None:
+    made = sharing(tmp_path, share(a=0.25, b=0.5, c=0.75))
+    rounded = (("a", 0.25, 0), ("c", 0.75, 2))
+    told = [f"{n}/main: 'shared_layers: {f}' of 2 layers became {d}." for n, f, d in rounded]
+    assert made.shown["tables/hybrid-bert"].spec["footnotes"] == told
+    assert all(f"hybrid-bert: {each}" in plan_text(made) for each in told)
+
+
 def test_parameters_are_counted_here_and_at_bert_base(tmp_path: Path) -> None:
     made = plan(tmp_path)
     notes = made.shown["tables/hybrid-bert"].spec["footnotes"]

@@ -12,6 +12,7 @@ from minbert.data.identity import sha256
 from minbert.plan.experiment import Experiment
 from minbert.plan.figures import all_figures, paper_figures
 from minbert.plan.parameters import counts, parameters
+from minbert.spec.architecture import shared_depth
 from minbert.spec.published import Claim, Published
 from minbert.spec.resolve import Grid, Stage, Variant
 from minbert.spec.task import task_facts
@@ -175,7 +176,7 @@ def _rows(exp: Experiment, grid: Grid) -> Iterator[dict[str, Any]]:
 
 
 def _footnotes(exp: Experiment, grid: Grid) -> Iterator[str]:
-    """Yield the ratios of parameters that the table's notes give."""
+    """Yield ratios of parameters, and what fractions became that are no whole number of layers."""
     for pair in grid.parameter_ratios:
         shares = []
         for where, base_shapes in (("this backbone", False), ("BERT-base", True)):
@@ -184,6 +185,14 @@ def _footnotes(exp: Experiment, grid: Grid) -> Iterator[str]:
                 shares.append(f"{one / other:.1%} at {where}")
         if shares:
             yield f"Parameters of {pair[0]} over those of {pair[1]}: {', '.join(shares)}."
+    layers = exp.sources.architecture.layers if exp.sources.architecture else 0
+    for stage in (stage for variant in grid.variants.values() for stage in variant.stages):
+        share = stage.spec.shared_layers
+        if layers and isinstance(share, float):
+            depth = shared_depth(share, layers) or 0
+            if abs(share - depth / layers) > 0.01:  # 0.33 is a third.
+                said = f"'shared_layers: {share}' of {layers} layers became {depth}."
+                yield f"{stage.ref}: {said}"
 
 
 def _index(exp: Experiment, found: Mapping[str, Node]) -> Node:
