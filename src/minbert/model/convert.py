@@ -73,7 +73,8 @@ def _convert(tensors: Mapping[str, Tensor], arch: Architecture, folder: Path) ->
 
 def _take(found: Mapping[str, Tensor], name: str, shape: list[int], folder: Path) -> Tensor:
     """Return a tensor of `found`, float32; `UserError` if it is missing or unfit."""
-    wrong = "missing"
+    wrapped = [given for given in found if given.endswith(f".{name}")]
+    wrong = f"called '{wrapped[0]}', as in a wrapper" if wrapped else "missing"
     if name in found:
         tensor = found[name]
         wrong, full = f"{tensor.dtype} of shape {list(tensor.shape)}", tensor.float()
@@ -82,5 +83,5 @@ def _take(found: Mapping[str, Tensor], name: str, shape: list[int], folder: Path
     raise UserError(
         f"{folder}: tensor '{name}' of the weights is {wrong}, expected finite floating-point "
         f"numbers of shape {shape} by config.json; take both files from one model, which is not "
-        "quantised and not in a wrapper"
+        "quantised; of a model in a wrapper save the encoder alone"
     )

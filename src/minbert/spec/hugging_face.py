@@ -29,8 +29,9 @@ def from_hugging_face(path: Path) -> Architecture:
     if not path.is_file():
         raise UserError(f"{path}: no such file; a backbone is a folder in Hugging Face's layout")
     config = read_json(path)
-    with inside(str(path)):
+    with inside(f"{path}: model_type"):
         kind: type[Architecture] = load_part("architecture", str(config.get("model_type")))
+    with inside(str(path)):
         for name, only in kind.only.items():
             if (found := config.get(name)) not in (None, only):
                 raise UserError(f"{name} is {found!r:.80}; only {only!r} is known here")
