@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,21 +63,6 @@ def commands(name: str) -> Iterator[str]:
     for block in blocks(name):
         yield from (line.partition("#")[0].strip() for line in block.splitlines())
     yield from re.findall(r"`([^`\n]+)`", TEXT[name])
-
-
-def rows(name: str, first: str = "") -> list[list[str]]:
-    """Return the cells of a page's tables; of those whose first heading is `first`, if given."""
-    found: list[list[str]] = []
-    wanted = False
-    for previous, line in pairwise(["", *TEXT[name].splitlines()]):
-        if not line.startswith("|"):
-            continue
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if not previous.startswith("|"):
-            wanted = not first or cells[0].strip("`") == first
-        elif wanted and set(line) - set("|- :"):
-            found.append(cells)
-    return found
 
 
 @every_page
@@ -222,11 +206,10 @@ def test_the_example_of_an_override_changes_every_stage() -> None:
 
 
 def test_the_kinds_of_nodes_and_their_files_are_documented() -> None:
-    listed = {
-        row[0].strip("`"): tuple(re.findall(r"`([^`]+)`", row[1]))
-        for row in rows("docs/pipeline.md", "kind")
-    }
-    assert listed == {kind.name: kind.outputs for kind in KINDS.values()}
+    _, _, listed = TEXT["docs/pipeline.md"].partition("## What is made from what\n")
+    kinds = re.findall(r"^- `(\w+)` \(([^)]+)\):", listed.partition("\n## ")[0], re.MULTILINE)
+    found = {kind: tuple(re.findall(r"`([^`]+)`", files)) for kind, files in kinds}
+    assert found == {kind.name: kind.outputs for kind in KINDS.values()}
 
 
 def test_the_columns_of_tables_are_documented() -> None:
@@ -247,11 +230,13 @@ def test_the_columns_of_tables_are_documented() -> None:
         "predictions": PREDICTIONS,
         "scores": SCORES,
     }
+    text = TEXT["docs/pipeline.md"]
     for name, schema in schemas.items():
+        (columns,) = re.findall(rf"^`{name}.parquet`:\n\n((?:[- ] .+\n)+)", text, re.MULTILINE)
         listed = [
             (column, kind)
-            for cells, kind, *_ in rows("docs/pipeline.md", f"{name}.parquet")
-            for column in re.findall(r"`([^`]+)`", cells)
+            for named, kind in re.findall(r"^- (`.+?`) \(([^)]+)\)", columns, re.MULTILINE)
+            for column in re.findall(r"`([^`]+)`", named)
         ]
         assert [column for column, _ in listed] == schema.names, name
         for column, kind in listed:
