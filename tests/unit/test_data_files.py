@@ -170,6 +170,11 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
         r"2 of 62 train rows are malformed, more than 1%.*line 62: label 'weather' is not one of "
         r"world, sports, business or a whole number from 0 to 2$",
     ),
+    "hidden test labels": (
+        {"x.tsv": HEAD + "x\t-1\n"},
+        {"files": {"train": "t.tsv", "dev": "d.tsv", "test": "x.tsv"}},
+        "label '-1' is not .*; if test labels are not public, leave their column out",
+    ),
     "a number for a sentence": (
         {"t.jsonl": as_json(60) + '{"text": 3, "topic": 1}\n'},
         {"files": {"train": "t.jsonl", "dev": "d.tsv"}},
