@@ -42,9 +42,12 @@ def filled(page: str) -> str:
 
     def block(found: re.Match[str]) -> str:
         name, *arguments = found[1].split()
-        rows = [" | ".join(row) for row in TABLES[name](*arguments)]
-        rows.insert(1, " | ".join(["---"] * (rows[0].count(" | ") + 1)))
-        return "\n".join([f"<!-- {found[1]} -->", *(f"| {row} |" for row in rows), "<!-- end -->"])
+        heads, *rows = TABLES[name](*arguments)
+        if name in LISTS:
+            lines = [f"- {what}: {why} ({evidence})." for what, why, evidence in rows]
+        else:
+            lines = [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows)]
+        return "\n".join([f"<!-- {found[1]} -->", *lines, "<!-- end -->"])
 
     return re.sub(r"<!-- ([a-z][^>]*?) -->\n.*?<!-- end -->", block, page, flags=re.DOTALL)
 
@@ -83,7 +86,7 @@ def reasons() -> Mapping[str, Any]:
 
 def rows_reached() -> Iterator[Line]:
     """Yield for each paper and task: rows, and how many of them are above the floor."""
-    yield "paper", "task", "rows", "above the floor", "published", "ours"
+    yield "paper", "task", "rows above the floor", "published", "ours"
     for paper in PAPERS:
         for task, title in (TASKS | OTHERS).items():
             if f"{task}_mean" not in table(paper):
@@ -91,7 +94,7 @@ def rows_reached() -> Iterator[Line]:
             both = table(paper).dropna(subset=[f"{task}_published", f"{task}_mean"])
             published, ours = both[f"{task}_published"], both[f"{task}_mean"]
             above = (both[f"{task}_above"] * 2 > both[f"{task}_n"]).sum()
-            yield paper, title, str(len(both)), str(above), _span(published), _span(ours)
+            yield paper, title, f"{above} of {len(both)}", _span(published), _span(ours)
 
 
 def _span(scores: pd.Series[float]) -> str:
@@ -105,7 +108,7 @@ FLOORS = {"sst": 0.262, "para": 0.631, "sts": 0.0}
 
 def at_the_floor() -> Iterator[Line]:
     """Yield where the paper's score is clearly above its floor and ours is not, and why."""
-    yield "paper", "rows (task: seeds at the floor)", "reason", "evidence"
+    yield "rows (task: seeds at the floor)", "reason", "evidence"
     found: dict[str, list[str]] = {why["row"]: [] for why in reasons()["floors"]}
     for paper in PAPERS:
         for row in table(paper).to_dict("records"):
@@ -119,7 +122,7 @@ def at_the_floor() -> Iterator[Line]:
             found[why].append(f"{row['variant']} ({', '.join(counts)})")
     for why in reasons()["floors"]:
         assert found[why["row"]], f"study/reasons.yaml: {why['row']} is not at its floor"
-        yield why["row"].split("/")[0], ", ".join(found[why["row"]]), *_because(why)
+        yield f"{why['row'].split('/')[0]}: {', '.join(found[why['row']])}", *_because(why)
 
 
 def _published_above(row: Mapping[str, Any], task: str) -> bool:
@@ -247,6 +250,9 @@ TABLES: Mapping[str, Callable[..., Iterator[Line]]] = {
     "verdicts": verdicts,
     "reasons": why_different,
 }
+
+LISTS = ("floors", "reasons")
+"""Tables of long texts, which the page has as lists."""
 
 if __name__ == "__main__":
     write_text(PAGE, filled(PAGE.read_text("utf-8")))
