@@ -39,6 +39,13 @@ def test_looking_changes_nothing(project: Project) -> None:
     assert not project.root.exists()
 
 
+def test_a_copied_folder_is_whole(project: Project) -> None:
+    """As by `cp -r`, whose files are all new."""
+    shutil.copytree(project.root, project.folder / "copy", copy_function=shutil.copyfile)
+    project.configure(results="copy")
+    assert project.jobs() == project.planned() == set()
+
+
 def test_what_shows_results_comes_back(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -81,7 +81,9 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
     made = plan(base)
     fill(made)
     key, other = made.train(next(iter(made.stages))).key, "0" * 16
-    (made.nodes["train", key].folder(made.root, 0) / "run.json").unlink()
+    killed = made.nodes["train", key].folder(made.root, 0) / ".model.safetensors.77.part"
+    write_text(killed, "what a killed process was writing")
+    (killed.parent / "run.json").unlink()
     (made.root / "store/train" / other / "seed0").mkdir(parents=True)
     states = [made.root / "work" / of / "seed0/state-9.pt" for of in (key, other, "1" * 16)]
     for path in states:
@@ -94,6 +96,7 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
         assert [line.split()[2] for line in lines] == [*works, f"store/train/{other}"]
         assert ("deleted" in last) == bool(more)
     assert [path.exists() for path in states] == [True, False, False], "it may go on"
+    assert killed.parent.exists() and not killed.exists()
 
 
 def test_what_a_training_left_that_was_killed_as_it_ended_goes(base: Path) -> None:
