@@ -37,9 +37,8 @@ STAGES: dict[str, dict[str, Any]] = {
         "smart": {"weight": 2.0},
         "optimiser": paced("onecycle"),
     },
-    "whole gradients, a dynamic average": {
+    "whole gradients": {
         "surgery": "pytorch_pcgrad",
-        "weighting": "dynamic_average",
         "shared_layers": 1,
         "shared_end": "top",
     },

@@ -119,10 +119,10 @@ def epoch(spec: StageSpec, sizes: Sizes) -> Epoch:
 def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: Sizes) -> int:
     """Estimate the bytes that one job of a stage holds at most where it computes.
 
-    Besides the model's state there are activations of one batch at a time. Surgery and weightings
-    keep each task's gradients, SMART a second pass. With a frozen encoder there are features
-    instead of an encoder, two of a pair whose sentences are encoded separately. What cannot be
-    counted counts as none.
+    Besides the model's state there are activations of one batch at a time. Surgery keeps
+    each task's gradients, SMART a second pass. With a frozen encoder there are features instead of
+    an encoder, two of a pair whose sentences are encoded separately. What cannot be counted counts
+    as none.
     """
     heads = (counted and counted["heads"]) or 0
     if spec.trainable == "heads":
@@ -130,7 +130,7 @@ def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: S
         held = sum(sum(sizes[task][:3]) for task in (*spec.tasks, *pairs))
         return PROCESS + training_bytes(heads, heads) + held * arch.hidden * NUMBER
     encoder = counted["encoder"] if counted else arch.parameters().total
-    gradients = 1 + len(spec.trained_tasks) if spec.surgery or spec.weighting else 1
+    gradients = 1 + len(spec.trained_tasks) if spec.surgery else 1
     state = training_bytes(
         encoder + heads, (counted and counted["trainable"]) or encoder, gradients
     )

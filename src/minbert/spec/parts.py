@@ -38,7 +38,6 @@ PARTS: dict[str, dict[str, str]] = {
     },
     "weighting": {
         "uncertainty": "minbert.train.weightings.uncertainty:Uncertainty",
-        "dynamic_average": "minbert.train.weightings.dynamic_average:DynamicAverage",
         "random": "minbert.train.weightings.random:Random",
     },
     "penalty": {"smart": "minbert.train.smart:SmartPenalty"},

@@ -214,8 +214,6 @@ class Loop:
     def _end_epoch(self) -> None:
         """Score dev, keep the weights if they are the best so far, and save the state."""
         at, model = self.history, self.model
-        if self.gradients.weighting is not None:
-            self.gradients.weighting.end_epoch()
         self.optimiser.flush()
         self.optimiser.zero_grad()
         release_memory()

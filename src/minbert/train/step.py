@@ -1,6 +1,6 @@
 """One optimiser step's gradients: those of the summed losses, or combined by surgery."""
 
-from collections.abc import Sequence
+from collections import defaultdict
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ class Gradients(Part):
     batches go through the layers that they share as one, if all activations fit in memory, else
     one after the other. With surgery, the shared parameters get the combination that the method
     gives, and others their own task's gradient, which a method on whole gradients weights, too. A
-    weighting multiplies each task's loss by a factor, and so all of its gradients, before surgery.
+    weighting multiplies each task's loss by a factor, before surgery.
 
     A batch whose activations would take more than `activation_budget` bytes is divided. Losses are
     means over examples, so the parts' losses and gradients, weighted by their share of the
@@ -65,20 +65,21 @@ class Gradients(Part):
         self.activation_budget = activation_budget / (2 if spec.smart else 1)
         self.most_parts = 1  # that a batch was divided into so far
         self.measure = False  # whether the next step fills `measured`
-        self.measured: dict[tuple[str, str], Any] = {}
+        self.measured: dict[tuple[str, str], Any] = defaultdict(int)
+        self.weights: dict[str, float] = {}  # of the step's losses, by task
+        self.factors: dict[str, Tensor] = {}  # by which a weighting multiplies them
         self.shared = model.shared_parameters()
         self.groups = layer_groups(model.module, self.shared)
         self.own = {task: model.own_parameters(task) for task in spec.trained_tasks}
-        tasks, device = len(self.own), next(model.module.parameters()).device
-
-        def part(kind: str, name: str | None, *given: Any) -> Any:
-            return load_part(kind, name)(*given) if name else None
-
-        self.penalty = part("penalty", "smart" if spec.smart else None, spec, model, seed)
-        self.method: Method | None = part("surgery", spec.surgery, tasks)
-        self.weighting: Weighting | None = part(
-            "weighting", spec.weighting, tasks, generator, device
-        )
+        self.penalty = load_part("penalty", "smart")(spec, model, seed) if spec.smart else None
+        self.method: Method | None = None
+        if spec.surgery:
+            self.method = load_part("surgery", spec.surgery)(len(self.own))
+        self.weighting: Weighting | None = None
+        if spec.weighting:
+            device = next(model.module.parameters()).device
+            made = load_part("weighting", spec.weighting)
+            self.weighting = made(len(self.own), generator, device)
 
     def parameters(self) -> list[Parameter]:
         """Return all trained parameters, each once."""
@@ -90,35 +91,22 @@ class Gradients(Part):
 
         `measured` is what the history records of the step besides, by (task or pair, metric).
         """
-        self.measured = {}
-        if self.method is None and self.fits_jointly(step):
-            losses, results = self._forward(step, len(step))
-            factors = self._factors(losses.detach())
-            (losses * factors).sum().backward()
-        else:
-            results, of_shared = [], []
-            for batch in step:
-                results.append(self._in_parts(*batch, len(step)))
-                if self.method or self.weighting:  # which need all of them before they are summed
-                    of_shared.append([parameter.grad for parameter in self.shared])
-                    for parameter in self.shared:
-                        parameter.grad = None
-            factors = self._factors(_weighted(results))
-            if of_shared:
-                self._combine([task for task, _ in step], of_shared, factors)
+        self.measured.clear()
+        divisor = len(step) if self.spec.reduction == "mean" else 1
+        self.weights = {task: self.spec.tasks[task].weight / divisor for task, _ in step}
         if self.weighting is not None:
-            for result, factor in zip(results, factors, strict=True):
-                self._note(result.task, "task_weight", result.weight * factor)
+            self.factors = dict(zip(self.weights, self.weighting(), strict=True))
+        if self.method is not None:
+            results = self._by_surgery(self.method, step)
+        elif self.fits_jointly(step):
+            results = self._pass(step)
+        else:
+            results = [self._in_parts(*batch) for batch in step]
+        if self.weighting is not None:
+            self.weighting.learn(torch.stack([each.weight * each.loss for each in results]))
+        for task, factor in self.factors.items() if self.measure else ():
+            self.measured[task, "task_weight"] = self.weights[task] * factor
         return results
-
-    def _factors(self, losses: Tensor) -> Tensor:
-        """Return what each of the weighted `losses` [n] is multiplied by."""
-        return torch.ones_like(losses) if self.weighting is None else self.weighting(losses)
-
-    def _note(self, task: str, metric: str, value: Tensor | float) -> None:
-        """Add to what is measured, if anything is."""
-        if self.measure:
-            self.measured[task, metric] = self.measured.get((task, metric), 0) + value
 
     def fits_jointly(self, step: Step) -> bool:
         """Return whether all batches of `step` may go through the shared layers as one."""
@@ -131,79 +119,60 @@ class Gradients(Part):
         most = max(self.model.activations(task, rows).sum() for task, rows in step)
         self.activation_budget = min(self.activation_budget, most) / 2
 
-    def _forward(
-        self, batches: Step, of_step: int, share: float = 1.0
-    ) -> tuple[Tensor, list[TaskResult]]:
-        """Return the weighted losses [n], with their graph, and results of n batches of a step.
+    def _pass(self, batches: Step, share: float = 1.0) -> list[TaskResult]:
+        """Add the gradients of the batches' losses to all `grad`; return the results.
 
-        A step has `of_step` batches. If only a part of a batch is given, `share` is its share of
-        the batch's examples, by which what is found is multiplied.
+        If only a part of a batch is given, `share` is its share of the batch's examples, by which
+        what is found is multiplied.
         """
         losses, results = [], []
         outputs = self.model.forward(batches)
         for (task, rows), (output, labels) in zip(batches, outputs, strict=True):
-            of_task = self.model.losses[task]
+            of_task, weight = self.model.losses[task], self.weights[task]
             loss = of_task.loss(output, labels)
             if self.penalty is not None:
                 penalty, measured = self.penalty(task, rows, output, share, self.measure)
                 loss = loss + penalty
                 for metric, value in measured.items():
-                    self._note(task, metric, value * share)
+                    self.measured[task, metric] += value * share
             loss = loss * share
-            weight = self.spec.tasks[task].weight
-            if self.spec.reduction == "mean":
-                weight /= of_step
-            losses.append(weight * loss)
+            losses.append(weight * loss * self.factors.get(task, 1.0))
             prediction = of_task.prediction(output.detach())
             results.append(TaskResult(task, rows, weight, loss.detach(), prediction))
-        return torch.stack(losses), results
+        torch.stack(losses).sum().backward()
+        return results
 
-    def _in_parts(self, task: str, rows: Tensor, of_step: int) -> TaskResult:
-        """Add the gradients of one batch's weighted loss, in parts if need be, to all `grad`."""
+    def _in_parts(self, task: str, rows: Tensor) -> TaskResult:
+        """Add the gradients of one batch's loss, in parts if need be, to all `grad`."""
         sizes = self.model.activations(task, rows)
         parts = [rows[span] for span in divide(sizes, self.activation_budget)]
         self.most_parts = max(self.most_parts, len(parts))
-        found: list[TaskResult] = []
-        for part in parts:
-            losses, results = self._forward([(task, part)], of_step, len(part) / len(rows))
-            losses.sum().backward()
-            found += results
+        found = [self._pass([(task, part)], len(part) / len(rows))[0] for part in parts]
         loss = torch.stack([result.loss for result in found]).sum()
         prediction = torch.cat([result.prediction for result in found])
         return found[0]._replace(rows=rows, loss=loss, prediction=prediction)
 
-    def _combine(
-        self, tasks: Sequence[str], of_shared: Sequence[Sequence[Tensor | None]], factors: Tensor
-    ) -> None:
-        """Set the gradients of a step's `tasks` by the `factors` [n] of their losses, and surgery.
-
-        `of_shared` are those of the shared parameters, by task, without the factors.
-        """
-        if self.weighting is not None:
-            self._scale_own(tasks, factors)
-        if self.method is None:
-            combine(self.shared, of_shared, factors)
-            return
-        products = inner_products(of_shared) * torch.outer(factors, factors)
-        gramian, whole = products.sum(0), self.method.whole
-        for place, task in enumerate(tasks if whole else ()):
-            for gradient in (p.grad for p in self.own[task] if p.grad is not None):
-                gramian[place, place] += inner(gradient, gradient)
-        weights = self.method(gramian, self.generator)
-        if whole:
-            self._scale_own(tasks, weights)
-        combine(self.shared, of_shared, weights * factors, mean=whole)
-        for row in cosine_rows(tasks, products, weights, self.groups) if self.measure else ():
-            self._note(*row)
-
-    def _scale_own(self, tasks: Sequence[str], factors: Tensor) -> None:
-        """Multiply the gradients of what only one task uses by that task's factor."""
-        for task, factor in zip(tasks, factors, strict=True):
-            for parameter in self.own[task]:
-                if parameter.grad is not None:
-                    parameter.grad = parameter.grad * factor
-
-
-def _weighted(results: Sequence[TaskResult]) -> Tensor:
-    """Return the weighted losses [n] of a step's batches."""
-    return torch.stack([each.weight * each.loss for each in results])
+    def _by_surgery(self, method: Method, step: Step) -> list[TaskResult]:
+        """Run the step's batches one by one, and let `method` combine their gradients."""
+        results, of_shared = [], []
+        for batch in step:
+            results.append(self._in_parts(*batch))
+            of_shared.append([parameter.grad for parameter in self.shared])
+            for parameter in self.shared:
+                parameter.grad = None
+        tasks = [task for task, _ in step]
+        products = inner_products(of_shared)
+        gramian = products.sum(0)
+        own = [[p.grad for p in self.own[task]] for task in tasks] if method.whole else []
+        for place, gradients in enumerate(own):
+            for gradient in gradients:
+                if gradient is not None:
+                    gramian[place, place] += inner(gradient, gradient)
+        weights = method(gramian, self.generator)
+        combine(self.shared, of_shared, weights, mean=method.whole)
+        for task, gradients, weight in zip(tasks, own, weights, strict=False):
+            combine(self.own[task], [gradients], weight[None])
+        if self.measure:
+            for task, metric, value in cosine_rows(tasks, products, weights, self.groups):
+                self.measured[task, metric] = value
+        return results

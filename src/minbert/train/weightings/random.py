@@ -9,6 +9,6 @@ from minbert.train.weightings import Weighting
 class Random(Weighting):
     """The factors of each step are the softmax of standard normal draws: they add up to 1."""
 
-    def __call__(self, losses: Tensor) -> Tensor:
+    def __call__(self) -> Tensor:
         drawn = torch.randn(self.tasks, generator=self.generator)
-        return torch.softmax(drawn, dim=0).to(losses)
+        return torch.softmax(drawn, dim=0).to(self.device)

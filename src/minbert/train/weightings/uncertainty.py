@@ -19,10 +19,11 @@ class Uncertainty(Weighting):
         super().__init__(tasks, generator, device)
         self.log_variances = Parameter(torch.zeros(tasks, device=device))
 
-    def __call__(self, losses: Tensor) -> Tensor:
-        factors = torch.exp(-self.log_variances.detach()) / 2
-        self.log_variances.grad = 0.5 - factors * losses
-        return factors
+    def __call__(self) -> Tensor:
+        return torch.exp(-self.log_variances.detach()) / 2
 
     def parameters(self) -> list[Parameter]:
         return [self.log_variances]
+
+    def learn(self, losses: Tensor) -> None:
+        self.log_variances.grad = 0.5 - self() * losses
