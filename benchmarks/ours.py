@@ -65,8 +65,8 @@ class Ours:
         """Make one optimiser step per batch, as the loop does; return the tasks' losses."""
         for step in steps:
             self.loop.step(step)
-        losses = [loss for *_, loss, _ in self.loop.meter.unread]
-        self.loop.meter.unread.clear()
+        losses = [loss for *_, loss, _ in self.loop.history.unread]
+        self.loop.history.unread.clear()
         return losses
 
     def predict(self, task: str) -> torch.Tensor:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from minbert.base.errors import UserError
-from minbert.train.history import SCHEMA, History, TrainingMeter
+from minbert.train.history import SCHEMA, History
 from minbert.train.step import TaskResult
 
 LABELS = {"sst": [0.0, 1, 2, 3], "para": [1.0, 1, 0, 0], "sts": [0.0, 1, 2, 5]}
@@ -22,11 +22,6 @@ EXAMPLES: Any = {
 }
 
 
-@pytest.fixture
-def meter() -> TrainingMeter:
-    return TrainingMeter(History(), EXAMPLES)
-
-
 def result(
     task: str, loss: float = 0.0, weight: float = 1.0, rows: Any = (0,), prediction: Any = (0.0,)
 ) -> TaskResult:
@@ -34,57 +29,62 @@ def result(
     return TaskResult(task, torch.tensor(rows), weight, torch.tensor(loss), predicted)
 
 
-def feed(meter: TrainingMeter, *steps: list[TaskResult]) -> list[Any]:
+@pytest.fixture
+def history() -> History:
+    return History(EXAMPLES)
+
+
+def feed(history: History, *steps: list[TaskResult]) -> list[Any]:
     """Return (step, task, value) of what is logged of the losses of a window of these steps."""
     for results in steps:
-        meter.history.step += 1
-        meter.add(results)
-    before = len(meter.history.rows)
-    meter.end_window()
-    rows = meter.history.rows[before:]
+        history.step += 1
+        history.add(results)
+    before = len(history.rows)
+    history.end_window()
+    rows = history.rows[before:]
     assert {row[2:5:2] for row in rows} == {("train", "loss")}
     return [row[0:6:3] + row[5:6] for row in rows]
 
 
 def test_windows_hold_the_means_of_their_steps_also_where_tasks_take_turns(
-    meter: TrainingMeter,
+    history: History,
 ) -> None:
     both = [result("sst", 1.0), result("sts", 4.0, 0.5)]
     expected = [(2, "sst", 2.0), (2, "sts", 4.0), (2, "overall", 3.0)]
-    assert feed(meter, both, [result("sst", 3.0)]) == expected
-    assert meter.latest() == 3.0
-    assert feed(meter, [result("sts", 8.0, 0.5)]) == [(3, "sts", 8.0), (3, "overall", 4.0)]
+    assert feed(history, both, [result("sst", 3.0)]) == expected
+    assert history.loss == 3.0
+    assert feed(history, [result("sts", 8.0, 0.5)]) == [(3, "sts", 8.0), (3, "overall", 4.0)]
 
 
 @pytest.mark.parametrize("value", [math.nan, -math.inf])
 def test_a_loss_that_is_not_finite_is_told_with_step_task_and_ids(
-    value: float, meter: TrainingMeter
+    value: float, history: History
 ) -> None:
     message = rf"task 'sts' is {value} at step 2; batch ids: sts-2\. Lower optimiser\.lr"
     with pytest.raises(UserError, match=message):
-        feed(meter, [result("sts", 1.0, rows=[1])], [result("sts", value, rows=[2])])
+        feed(history, [result("sts", 1.0, rows=[1])], [result("sts", value, rows=[2])])
 
 
-def test_an_epochs_batches_are_scored_together(meter: TrainingMeter) -> None:
-    feed(meter, [result("sts", rows=[0, 3], prediction=[5.0, 0.0])])
-    feed(meter, [result("sts", rows=[1], prediction=[4.0]), result("para", rows=[2])])
-    feed(meter, [result("sst", rows=[3, 0], prediction=[3.0, 1.0])], [result("para")])
-    meter.end_epoch()
-    assert [(*row[2:5], round(row[5], 6)) for row in meter.history.rows if row[4] != "loss"] == [
+def test_an_epochs_batches_are_scored_together(history: History) -> None:
+    feed(history, [result("sts", rows=[0, 3], prediction=[5.0, 0.0])])
+    feed(history, [result("sts", rows=[1], prediction=[4.0]), result("para", rows=[2])])
+    feed(history, [result("sst", rows=[3, 0], prediction=[3.0, 1.0])], [result("para")])
+    history.end_epoch()
+    assert [(*row[2:5], round(row[5], 6)) for row in history.rows if row[4] != "loss"] == [
         ("train", "sst", "accuracy", 0.5),
         ("train", "para", "accuracy", 0.5),
         ("train", "sts", "pearson", -1.0),
         ("train", "overall", "normalised", 0.333333),
         ("train", "overall", "plain", 0.0),
     ]
-    feed(meter, [result("sst", prediction=[4.0])])
-    meter.end_epoch()
-    assert meter.history.rows[-1][2:6] == ("train", "sst", "accuracy", 0.0)
+    feed(history, [result("sst", prediction=[4.0])])
+    history.end_epoch()
+    assert history.rows[-1][2:6] == ("train", "sst", "accuracy", 0.0)
 
 
 def test_a_listener_hears_every_row_but_details_as_it_is_written(tmp_path: Path) -> None:
     heard: list[tuple[object, ...]] = []
-    history = History(heard.append)
+    history = History(EXAMPLES, heard.append)
     history.log("dev", "sst", "accuracy", 0.5)
     history.log("train", "sst-sts", "gradient_cosine/embeddings", 0.25)
     history.log("dev", "overall", "plain", 0.25)

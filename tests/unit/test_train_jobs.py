@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +79,7 @@ def test_progress_in_a_log_is_plain_lines(
     progress = Progress("sst . s0")
     progress.start(8)
     for epoch, loss in ((1, 0.9), (1, 0.5), (2, 0.4)):
-        progress.update(epoch, partial(float, loss))
+        progress.update(epoch, loss)
     progress.epoch(2, 4, {"sst": 0.25, "sts": 0.5}, 0.375)
     out, lines = capsys.readouterr()
     assert out == ""

@@ -125,7 +125,7 @@ def test_a_step_without_memory_is_made_again_in_parts(
         loop.step(STEP)
         loop.step(STEP)
     assert hard.gradients.most_parts > 1 == easy.gradients.most_parts
-    assert len(hard.meter.unread) == len(easy.meter.unread)
+    assert len(hard.history.unread) == len(easy.history.unread)
     ours, expected = (list(loop.model.module.parameters()) for loop in (hard, easy))
     torch.testing.assert_close(ours, expected, rtol=0, atol=1e-6)
     assert capsys.readouterr().err.count("out of memory at step") == 1

@@ -95,9 +95,10 @@ class Interrupted(Checkpoints):
         super().after_step(step, save=save)
 
     def save(self, step: int) -> None:
-        if self.dies.get("before_best") != self.best_epoch:
-            super().save(step)
-        if step == self.dies.get("after") or self.dies.get("before_best") == self.best_epoch:
+        if self.dies.get("before") == step:
+            raise KeyboardInterrupt
+        super().save(step)
+        if self.dies.get("after") == step:
             raise KeyboardInterrupt
 
 
@@ -302,7 +303,7 @@ def test_an_epoch_that_no_state_names_yet_takes_nothing_from_the_one_before(
     expected = train(spec)
     scored(0.1, 0.2)
     with pytest.raises(KeyboardInterrupt):
-        train(spec, Interrupted(work, before_best=2))
+        train(spec, Interrupted(work, before=6))
     assert files(work) == ["best-1.safetensors", "best-2.safetensors", "state-3.pt"]
     scored(0.2, 0.15)
     assert train(spec, ordinary(work)) == expected

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 
 LINE_EVERY = 30.0  # seconds between plain lines
@@ -19,15 +19,15 @@ class Progress:
         self.total, self.done, self.before = total, done, done
         self.started = self.reported = time.monotonic()
 
-    def update(self, epoch: int, loss: Callable[[], float]) -> None:
-        """Count one more step, done in `epoch` (from 1); `loss` gives its loss, if it is shown."""
+    def update(self, epoch: int, loss: float) -> None:
+        """Count one more step, done in `epoch` (from 1); `loss` is the newest that is known."""
         self.done += 1
         if time.monotonic() - self.reported > LINE_EVERY:
             self.reported = time.monotonic()
             rate = (self.reported - self.started) / (self.done - self.before)
             left = rate * (self.total - self.done)
             where = f"step {self.done}/{self.total}, epoch {epoch}"
-            self.say(f"{where}, loss {loss():.4f}, {left:.0f} s left")
+            self.say(f"{where}, loss {loss:.4f}, {left:.0f} s left")
 
     def epoch(self, epoch: int, epochs: int, scores: dict[str, float], chosen: float) -> None:
         """Report the dev scores after an epoch."""

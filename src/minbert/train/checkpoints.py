@@ -1,6 +1,5 @@
 """Checkpoints: a run's best weights and its state on disk, whole or refused, so it can resume."""
 
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -72,25 +71,15 @@ class Checkpoints:
     def __init__(self, folder: Path, identity: str = "", every: float | None = None) -> None:
         self.folder, self.identity, self.every = folder, identity, every
         self.stop: int | None = None  # the signal that asked the run to stop
-        self.best_epoch = 0  # 0 before there is one
+        self.best = ""  # the file in `folder` with the best epoch's weights, if there is one
         self.parts: Mapping[str, Part] = {}
         self._of: list[str] = []  # whose states are taken
         self._last = time.monotonic()
 
-    @property
-    def best(self) -> Path:
-        """The file of the best epoch's weights."""
-        return self.folder / f"best-{self.best_epoch}.safetensors"
-
     def keep_best(self, epoch: int, weights: Mapping[str, Tensor]) -> None:
         """Write the weights of `epoch` (from 1), the best one so far."""
-        self.best_epoch = epoch
-        save_weights(self.best, weights)
-
-    def copy_best(self, to: Path) -> None:
-        """Copy the best epoch's weights to the file `to`, whole or not at all."""
-        with whole(to) as temporary:
-            shutil.copyfile(self.best, temporary)
+        self.best = f"best-{epoch}.safetensors"
+        save_weights(self.folder / self.best, weights)
 
     def resume(self, parts: Mapping[str, Part], computed_on: str) -> str:
         """Load the newest state, if any, into `parts`, to be saved later; return why not, or "".
@@ -110,12 +99,11 @@ class Checkpoints:
             state = torch.load(path, map_location="cpu", weights_only=True)
             if damaged or state["of"] != self._of:
                 return f"{path} is damaged, or from another run, device or precision"
-            self.best_epoch = state["best_epoch"]
-            if self.best_epoch:
-                load_weights(self.best)  # whole if they can be read
+            if state["best"]:
+                load_weights(self.folder / state["best"])  # whole if they can be read
         except Exception as error:  # Damaged bytes raise errors of all kinds.
-            self.best_epoch = 0
             return f"{path} cannot be used ({type(error).__name__}: {error})"
+        self.best = state["best"]
         for name, part in parts.items():
             part.load_state_dict(state["parts"].pop(name))
         return ""
@@ -130,17 +118,17 @@ class Checkpoints:
 
     def save(self, step: int) -> None:
         """Write the state after `step` (from 1), and remove what it replaces."""
-        path = self.folder / f"state-{step}.pt"
+        name = f"state-{step}.pt"
         if self.every is not None:
             parts = {name: part.state_dict() for name, part in self.parts.items()}
-            state = {"of": self._of, "best_epoch": self.best_epoch, "parts": parts}
-            with whole(path) as temporary, temporary.open("wb") as file:
+            state = {"of": self._of, "best": self.best, "parts": parts}
+            with whole(self.folder / name) as temporary, temporary.open("wb") as file:
                 torch.save(moved(state, torch.device("cpu")), file)
             self._last = time.monotonic()
-        self.clear(path, self.best)
+        self.clear(name, self.best)
 
-    def clear(self, *but: Path) -> None:
+    def clear(self, *but: str) -> None:
         """Remove all states and weights but these."""
         for path in {*self.folder.glob("state-*.pt"), *self.folder.glob("best-*.safetensors")}:
-            if path not in but:
+            if path.name not in but:
                 path.unlink()

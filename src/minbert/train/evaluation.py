@@ -1,14 +1,15 @@
 """Dev scores after each epoch, and the predictions of the best and the last one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 
 import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
 
+from minbert.spec.stage import SelectionSplit
 from minbert.train.history import History
-from minbert.train.selection import dev_masks
 from minbert.train.trainable import TrainableModel
 
 PREDICTIONS = pa.schema(
@@ -27,9 +28,16 @@ Outputs = Mapping[str, Tensor]
 """A model's outputs of dev, by task."""
 
 
-def masks(model: TrainableModel, task: str) -> dict[str, np.ndarray]:
-    """Return which dev examples of `task` are reported on, and which choose (`dev_masks`)."""
-    return dev_masks(model.examples[task]["dev"].ids, model.module.spec.selection_split)
+def dev_masks(ids: Sequence[str], selection_split: SelectionSplit) -> dict[str, np.ndarray]:
+    """Return which dev examples scores are reported on, as bool [N] `dev`, and which ones choose.
+
+    With `dev` they are the same, all of them, as in the papers, which flatters every run. With
+    `half` those whose id has an even hash choose: `selection`, the same ones for every run.
+    """
+    if selection_split == "dev":
+        return {"dev": np.ones(len(ids), dtype=bool)}
+    even = np.array([sha256(one.encode()).digest()[0] % 2 == 0 for one in ids], dtype=bool)
+    return {"dev": ~even, "selection": even}
 
 
 def score_dev(
@@ -39,40 +47,42 @@ def score_dev(
 
     They are by split: `dev` and, if a half of it chooses the epoch, `selection`. The last choose.
     """
-    found: dict[str, dict[str, float]] = {}
-    for split in masks(model, next(iter(outputs))):
+    found, how = dict[str, dict[str, float]](), model.module.spec.selection_split
+    masks = {task: dev_masks(model.examples[task]["dev"].ids, how) for task in outputs}
+    for split in next(iter(masks.values())):
         scores = found[split] = {}
         for task, whole in outputs.items():
-            of_task, rows = model.losses[task], torch.from_numpy(masks(model, task)[split])
+            of_task, rows = model.losses[task], torch.from_numpy(masks[task][split])
             output, labels = whole[rows], model.examples[task]["dev"].labels[rows]
             history.log(split, task, "loss", of_task.loss(output, labels).item())
-            prediction = of_task.prediction(output).cpu()
-            scores[task] = history.log_score(split, task, prediction, labels.cpu())
+            scores[task] = history.log_score(split, task, of_task.prediction(output), labels)
         history.log_overall(split, scores)
     return found
 
 
-def predictions(model: TrainableModel, last: Outputs) -> pa.Table:
+def predictions(model: TrainableModel, best: Outputs, last: Outputs) -> pa.Table:
     """Return the rows of `predictions.parquet`, those of a model with the best epoch's weights.
 
-    The column `last` is dev's prediction after the last epoch, from its outputs `last`: null for
-    other splits and tasks that are not trained. `split` is `selection` for dev examples that chose
-    the epoch, if a half did.
+    `best` and `last` are the outputs of the best epoch and the last one, of the trained tasks. The
+    column `last` is null for other splits and tasks. `split` is `selection` for dev examples that
+    chose the epoch, if a half did.
     """
-    tables = []
+    spec, tables = model.module.spec, []
     for split in ("dev", "test"):
-        for task in model.module.spec.ordered_tasks:
+        for task in spec.ordered_tasks:
             examples, of_task = model.examples[task][split], model.losses[task]
             if not len(examples):
                 continue
-            output = model.outputs(task, split)
             splits = np.full(len(examples), split, dtype=object)
             before = torch.full_like(examples.labels, torch.nan)
+            if split == "dev" and task in last:
+                output = best[task].to(before.device)  # a resumed run's are on the CPU
+                before = of_task.prediction(last[task])
+            else:
+                output = model.outputs(task, split)
             if split == "dev":
-                for name, mask in masks(model, task).items():
+                for name, mask in dev_masks(examples.ids, spec.selection_split).items():
                     splits[mask] = name
-                if task in last:
-                    before = of_task.prediction(last[task])
             columns = {
                 "id": examples.ids,
                 "task": [task] * len(examples),

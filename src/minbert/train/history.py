@@ -1,4 +1,4 @@
-"""What a run measures: its history, and losses and scores of its training batches."""
+"""What a run measures: every loss and score, and where the run has come to."""
 
 import math
 import time
@@ -40,16 +40,32 @@ class History(Part):
 
     Each is logged for the step and the epoch that the run has come to: `done` steps of `epoch`
     (from 1), `step` in all.
+
+    Training batches' results stay on the device until a window of steps ends, so that steps need
+    not wait. Each window becomes one row per task, the mean loss, and one for the multitask `loss`
+    (the weighted sum over a step's batches). A loss that is not finite raises `UserError`.
+
+    An epoch's training scores are of the predictions that its batches got while they trained:
+    dropout is on, weights change over the epoch, and an example drawn twice counts twice.
     """
 
-    kept = ("rows", "step", "epoch", "done", "best_epoch", "best_score")
+    kept = (
+        *("rows", "step", "epoch", "done", "best_epoch", "best_score", "best_outputs"),
+        *("loss", "unread", "seen"),
+    )
 
-    def __init__(self, listener: Listener | None = None) -> None:
-        self.listener = listener
+    def __init__(self, examples: Mapping[str, Examples], listener: Listener | None = None) -> None:
+        self.examples, self.listener = examples, listener  # training examples, by task
         self.rows: list[tuple[Any, ...]] = []  # of `Measured`
         self.epoch, self.done, self.step = 1, 0, 0
         self.best_epoch, self.best_score = 0, -math.inf
+        self.best_outputs: dict[str, Tensor] = {}  # of dev, by task
         self.started = time.perf_counter()
+        self.loss = math.nan  # of the last window
+        # The step and a `TaskResult` of each batch of the window.
+        self.unread: list[tuple[Any, ...]] = []
+        # The rows and predictions of the epoch's batches before the window, by task.
+        self.seen: dict[str, tuple[list[int], list[float]]] = {}
 
     @property
     def seconds(self) -> float:
@@ -59,13 +75,16 @@ class History(Part):
     def log(self, split: str, task: str, metric: str, value: float) -> None:
         """Add one value, measured now."""
         now = round(time.time(), 3)
-        row = Measured(self.step, self.epoch, split, task, metric, float(value), now)
-        self.rows.append(tuple(row))
-        self._tell(row)
+        self.rows.append((self.step, self.epoch, split, task, metric, float(value), now))
+        self._tell(self.rows[-1])
+
+    def _tell(self, row: tuple[Any, ...]) -> None:
+        if self.listener and "/" not in (measured := Measured(*row)).metric:
+            self.listener(measured)
 
     def log_score(self, split: str, task: str, prediction: Tensor, label: Tensor) -> float:
-        """Add the score of predictions [N] on the CPU, by the task's metric, and return it."""
-        score = score_task(task, prediction.numpy(), label.numpy())
+        """Add the score of predictions [N] by the task's metric, and return it."""
+        score = score_task(task, prediction.cpu().numpy(), label.cpu().numpy())
         self.log(split, task, TASKS[task].metric, score)
         return score
 
@@ -76,56 +95,9 @@ class History(Part):
             if (value := overall(scores, rule, tasks)) is not None:
                 self.log(split, "overall", rule, value)
 
-    def _tell(self, row: Measured) -> None:
-        if self.listener and "/" not in row.metric:
-            self.listener(row)
-
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"seconds": self.seconds}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what an interrupted run has measured; the listener gets it again."""
-        self.started = time.perf_counter() - state.pop("seconds")
-        super().load_state_dict(state)
-        for row in self.rows:
-            self._tell(Measured(*row))
-
-    def write(self, path: Path) -> None:
-        table = pa.Table.from_pylist([Measured(*row)._asdict() for row in self.rows], schema=SCHEMA)
-        with whole(path) as temporary:
-            pq.write_table(table, temporary, write_page_checksum=True)
-
-
-class TrainingMeter(Part):
-    """Losses and scores of the training batches, by task, for the history.
-
-    Results stay on the device until a window of steps ends, so that steps need not wait. Each
-    window becomes one row per task, the mean loss, and one for the multitask loss (the weighted sum
-    over a step's batches). A loss that is not finite raises `UserError`.
-
-    An epoch's scores are of the predictions that its batches got while they trained: dropout is on,
-    weights change over the epoch, and an example drawn twice counts twice.
-    """
-
-    kept = ("unread", "seen")
-
-    def __init__(self, history: History, examples: Mapping[str, Examples]) -> None:
-        self.history = history
-        self.examples = examples
-        self.newest: list[TaskResult] = []  # of the last step
-        # The step and a `TaskResult` of each batch of the window.
-        self.unread: list[tuple[Any, ...]] = []
-        # The rows and predictions of the epoch's batches before the window, by task.
-        self.seen: dict[str, tuple[list[int], list[float]]] = {}
-
-    def latest(self) -> float:
-        """Return the multitask loss of the last step, for which the device is waited for."""
-        return sum(each.weight * each.loss.item() for each in self.newest)
-
     def add(self, results: list[TaskResult]) -> None:
         """Take in what a step found, without waiting for the device."""
-        self.newest = results
-        self.unread += [(self.history.step, *result) for result in results]
+        self.unread += [(self.step, *result) for result in results]
 
     def end_window(self) -> None:
         """Log the mean losses of the window's steps."""
@@ -146,7 +118,8 @@ class TrainingMeter(Part):
             seen[1].extend(prediction.tolist())
         losses["overall"] = list(totals.values())
         for task, values in losses.items():
-            self.history.log("train", task, "loss", sum(values) / len(values))
+            self.loss = sum(values) / len(values)
+            self.log("train", task, "loss", self.loss)
         self.unread = []
 
     def end_epoch(self) -> None:
@@ -155,7 +128,22 @@ class TrainingMeter(Part):
         # In a fixed order, which does not depend on the first batches.
         for task in (task for task in TASKS if task in self.seen):
             rows, prediction = self.seen[task]
-            label = self.examples[task].labels.cpu()[rows]
-            scores[task] = self.history.log_score("train", task, torch.tensor(prediction), label)
-        self.history.log_overall("train", scores)
+            label = self.examples[task].labels[rows]
+            scores[task] = self.log_score("train", task, torch.tensor(prediction), label)
+        self.log_overall("train", scores)
         self.seen = {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"seconds": self.seconds}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what an interrupted run has measured; the listener gets it again."""
+        self.started = time.perf_counter() - state.pop("seconds")
+        super().load_state_dict(state)
+        for row in self.rows:
+            self._tell(row)
+
+    def write(self, path: Path) -> None:
+        table = pa.table(list(map(list, zip(*self.rows, strict=True))), schema=SCHEMA)
+        with whole(path) as temporary:
+            pq.write_table(table, temporary, write_page_checksum=True)

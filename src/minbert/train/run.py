@@ -14,7 +14,8 @@ from minbert.base.files import whole, write_json
 from minbert.base.progress import Progress
 from minbert.evaluate.scoring import selection_score
 from minbert.model.encoder import Embeddings, compute_in
-from minbert.model.weights import load_weights
+from minbert.model.weights import load_weights, save_weights
+from minbert.spec.architecture import WEIGHTS
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.store.job import Job
@@ -28,7 +29,7 @@ from minbert.train.device import (
     set_up,
 )
 from minbert.train.evaluation import predictions, score_dev
-from minbert.train.history import History, Listener, TrainingMeter
+from minbert.train.history import History, Listener
 from minbert.train.optimiser import AdamW
 from minbert.train.samplers import EpochSampler, Step
 from minbert.train.step import Gradients, TaskResult
@@ -85,16 +86,16 @@ def train_stage(
     checkpoints = checkpoints or Checkpoints(out)
     loop = Loop(spec, seed, sources, checkpoints, **how)
     outcome = loop.run()
-    with whole(out / "predictions.parquet") as temporary:
-        found = predictions(loop.model, loop.last)
-        pq.write_table(found, temporary, write_page_checksum=True)
     at = loop.history
+    with whole(out / "predictions.parquet") as temporary:
+        found = predictions(loop.model, at.best_outputs, loop.last)
+        pq.write_table(found, temporary, write_page_checksum=True)
     at.epoch, at.step = at.best_epoch, loop.sampler.steps * at.best_epoch
     for task in spec.trained_tasks:
         for metric, value in loop.model.details(task).items():
-            loop.history.log("dev", task, metric, value)
-    loop.history.write(out / "history.parquet")
-    checkpoints.copy_best(out / "model.safetensors")
+            at.log("dev", task, metric, value)
+    at.write(out / "history.parquet")
+    save_weights(out / WEIGHTS, loop.model.weights())
     record = {
         **provenance,
         "spec": spec.model_dump(mode="json"),
@@ -136,7 +137,7 @@ class Loop:
         listener: Listener | None = None,
     ) -> None:
         self.spec, self.checkpoints, self.threads = spec, checkpoints, threads
-        self.progress, self.history = Progress(title), History(listener)
+        self.progress = Progress(title)
         self.device, self.precision = set_up(device, precision, threads)
         torch.manual_seed(seed)
         model: TrainableModel = load_part("trainable", spec.trainable)(spec, sources, self.device)
@@ -155,7 +156,7 @@ class Loop:
         self.gradients = Gradients(spec, model, seed, of_steps, budget)
         self.total = self.sampler.steps * spec.epochs
         self.window = max(1, min(self.sampler.steps, self.total // POINTS))
-        self.meter = TrainingMeter(self.history, train)
+        self.history = History(train, listener)
         chosen = spec.optimiser.schedule
         schedule = load_part("schedule", chosen.name)(self.total, chosen.warmup)
         # A sparse gradient's rows are counted on the host: an accelerator would have to wait.
@@ -185,7 +186,7 @@ class Loop:
             self._end_epoch()
         seconds = at.seconds
         release_memory()
-        self.model.restore(load_weights(self.checkpoints.best))
+        self.model.restore(load_weights(self.checkpoints.folder / self.checkpoints.best))
         return {
             "best_epoch": at.best_epoch,
             "best_score": at.best_score,
@@ -204,10 +205,10 @@ class Loop:
             self.gradients.measure = at.step % self.window == 0
             self.step(batch)
             if self.gradients.measure or is_last:
-                self.meter.end_window()
+                at.end_window()
             for (task, metric), value in self.gradients.measured.items():
-                self.history.log("train", task, metric, float(value))
-            self.progress.update(at.epoch, self.meter.latest)
+                at.log("train", task, metric, float(value))
+            self.progress.update(at.epoch, at.loss)
             if not is_last:
                 self.checkpoints.after_step(at.step)
 
@@ -217,15 +218,15 @@ class Loop:
         self.optimiser.flush()
         self.optimiser.zero_grad()
         release_memory()
-        self.meter.end_epoch()
+        at.end_epoch()
         model.module.eval()
         self.last = {task: model.outputs(task, "dev") for task in self.spec.trained_tasks}
-        scores = score_dev(model, self.history, self.last)
+        scores = score_dev(model, at, self.last)
         *_, choosing = scores.values()
         score = selection_score(choosing, self.spec.select)
         self.progress.epoch(at.epoch, self.spec.epochs, scores["dev"], score)
         if score > at.best_score:
-            at.best_epoch, at.best_score = at.epoch, score
+            at.best_epoch, at.best_score, at.best_outputs = at.epoch, score, self.last
             self.checkpoints.keep_best(at.epoch, model.weights())
         at.epoch, at.done = at.epoch + 1, 0
         if at.epoch <= self.spec.epochs:
@@ -244,7 +245,7 @@ class Loop:
                 f"{told}, also in smaller parts. Lower 'batch_size' or 'max_length', run fewer "
                 "jobs at once, or use a smaller backbone"
             )
-        self.meter.add(found)
+        self.history.add(found)
         self.optimiser.step()
 
     def _attempt(self, batch: Step) -> list[TaskResult] | None:
