@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.files import write_json
-from minbert.spec.config import BatchSizes, Config, HeadFactors, Scale, Steps, Tracking
+from minbert.spec.config import BatchSizes, Config, Factors, Scale, Steps, Tracking
 from minbert.spec.entry import NAME
 from minbert.spec.grid import Adjustments, FiguresFile, GridFile
 from minbert.spec.task import TASKS
@@ -22,7 +22,7 @@ FILES = {
 }
 """Where each schema is kept, under `workflow/`."""
 
-PARTS = (Scale, HeadFactors, Steps, BatchSizes, Tracking)
+PARTS = (Scale, Factors, Steps, BatchSizes, Tracking)
 """Models whose fields are keys of a configuration, below `Config`'s own."""
 
 ADJUST = ("defaults", "override")

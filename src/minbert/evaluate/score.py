@@ -23,7 +23,7 @@ from minbert.evaluate.metrics import delta_m, task_metrics
 from minbert.evaluate.reading import DELTA_M, SCHEMA, Score
 from minbert.evaluate.scoring import overall, selection_score
 from minbert.spec.protocol import OVERALL_TASKS, RULES
-from minbert.spec.task import TASKS, known_task
+from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
 Scored = Mapping[tuple[str, str, str], Score]
@@ -260,7 +260,7 @@ def reader(labels: Mapping[str, Mapping[str, float]] = {}) -> Read:
     @cache
     def read(task: str, key: str, predictions: Path, history: Path) -> Scored:
         columns = ("id", "split", "prediction", "label")
-        table = read_file(predictions, columns, {"task": known_task(task).name})
+        table = read_file(predictions, columns, {"task": TASKS[task].name})
         found: dict[tuple[str, str, str], Score] = {}
         for split in SPLITS:
             rows = table.filter(pc.equal(table["split"], split))

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.protocol import OVERALL_TASKS, RULES
-from minbert.spec.task import known_task
+from minbert.spec.task import TASKS
 
 Floats = NDArray[np.float64]
 
@@ -124,7 +124,7 @@ CORRELATIONS = ("matthews", "pearson", "spearman")
 
 def score_task(task: str, prediction: ArrayLike, label: ArrayLike) -> float:
     """Return the score of `task` by its own metric (`TASKS[task].metric`)."""
-    return METRICS[known_task(task).metric](prediction, label)
+    return METRICS[TASKS[task].metric](prediction, label)
 
 
 def overall(
@@ -158,6 +158,6 @@ def selection_score(scores: Mapping[str, float], rule: str) -> float:
 
 def averaged(scores: Mapping[str, ArrayLike], rule: str) -> Floats:
     """Return the mean by `rule` of the scores of tasks, or of many of them of each task alike."""
-    halved = [rule == "normalised" and known_task(task).metric in CORRELATIONS for task in scores]
+    halved = [rule == "normalised" and TASKS[task].metric in CORRELATIONS for task in scores]
     sides = zip(map(np.asarray, scores.values()), halved, strict=True)
     return np.asarray(np.mean([(of + 1) / 2 if half else of for of, half in sides], axis=0))

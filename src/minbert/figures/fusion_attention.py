@@ -18,7 +18,7 @@ from minbert.figures.inputs import (
     present,
     task_title,
 )
-from minbert.spec.figures import FusionAttention
+from minbert.spec.figures import Options
 
 _METRIC = re.compile(r"fusion_attention/(\d+)/(attention|feed_forward)/(\d+)")
 
@@ -33,7 +33,7 @@ class Target(NamedTuple):
     adapters: list[str]
 
 
-def fusion_attention(_: FusionAttention, inputs: Inputs) -> Drawn:
+def fusion_attention(_: Options, inputs: Inputs) -> Drawn:
     """Draw a panel for each fusion of the variants: its mean attention over adapters.
 
     A row is a sublayer, with the first layer at the bottom; a column is an adapter. A row adds up

@@ -27,7 +27,7 @@ from minbert.figures.scored import (
     seeds_note,
     title_of,
 )
-from minbert.spec.figures import Ladder, Ranking, Stability
+from minbert.spec.figures import Ladder, OfSplit, Options
 from minbert.spec.task import TASKS
 
 LABEL = 38  # characters of a row's label: more would leave no room for the panels
@@ -77,7 +77,7 @@ def floor_lines(axes: Axes, found: Sequence[Interval | None]) -> list[float]:
     return list(there.values())
 
 
-def ranking(options: Ranking, inputs: Inputs) -> Drawn:
+def ranking(options: OfSplit, inputs: Inputs) -> Drawn:
     """Draw all variants of one paper by their scores on a split.
 
     The first is the paper's best, as everywhere (`evaluate.seeds`); rows that are the best of
@@ -193,7 +193,7 @@ LAST = 5
 """The epochs that the spread is over."""
 
 
-def stability(_: Stability, inputs: Inputs) -> Drawn:
+def stability(_: Options, inputs: Inputs) -> Drawn:
     """Draw how far each variant's dev scores spread over the last epochs, and its best.
 
     A run of fewer epochs would look steady for its length alone, so it has no spread.

@@ -10,12 +10,12 @@ from minbert.evaluate.statistics import Interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs
 from minbert.figures.scored import crossed_note, paper_scores, seeds_note, title_of
-from minbert.spec.figures import ScoreParameters
+from minbert.spec.figures import OfSplit
 
 _OTHER = style.Look("0.6", "none", "o")
 
 
-def score_parameters(options: ScoreParameters, inputs: Inputs) -> Drawn:
+def score_parameters(options: OfSplit, inputs: Inputs) -> Drawn:
     """Draw all variants of one paper: overall score and each task on a split, against parameters.
 
     Variants on the front of any panel have a look of their own, the others are grey.

@@ -11,7 +11,7 @@ from minbert.evaluate.statistics import Interval
 from minbert.figures import gains, style
 from minbert.figures.inputs import Drawn, Inputs, listed, mean_of
 from minbert.figures.scored import CROSSED, paper_scores, title_of
-from minbert.spec.figures import Transfer
+from minbert.spec.figures import Options
 from minbert.spec.task import TASKS
 
 
@@ -26,7 +26,7 @@ class Cell(NamedTuple):
 Cells = dict[tuple[str, str], Cell | None]  # by first and second task
 
 
-def transfer(_: Transfer, inputs: Inputs) -> Drawn:
+def transfer(_: Options, inputs: Inputs) -> Drawn:
     """Draw the variants that start from a model of one task and train another, on dev.
 
     The models that they start from are among the variants, too. A cell has the score, its

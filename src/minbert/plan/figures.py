@@ -113,9 +113,9 @@ def _task(grid: Grid, options: Options, spec: Drawing, where: str) -> str:
     """Return the task that a figure of one task shows (`Options.of`)."""
     fit = [task for task in grid.tasks if TASKS[task].kind == options.of]
     named = str(spec.options.get("task", "")) if options.of else ""
-    if named and named not in fit:
+    if options.of and named not in ("", *fit):
         raise UserError(
             f"{where}: kind '{spec.kind}' shows one task of kind {options.of}; found task "
             f"'{named}', expected one of {', '.join(fit) or 'none'}.{did_you_mean(named, fit)}"
         )
-    return named or (options.usual if options.usual in fit or not fit else fit[0])
+    return named or next(iter(fit), f"a {options.of} task")

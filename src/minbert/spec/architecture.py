@@ -8,11 +8,11 @@ from pydantic import Field, StrictInt
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
-from minbert.spec.model import Spec
+from minbert.spec.model import Positive, Spec
 from minbert.spec.parts import PARTS, load_part, part_module
 from minbert.spec.yaml import inside, validated
 
-Size = Annotated[StrictInt, Field(ge=1, le=2**24)]
+Size = Annotated[StrictInt, Field(ge=1)]
 
 NUMBER = 4
 """Bytes of a number: weights, gradients and moments are fp32."""
@@ -47,12 +47,12 @@ class Architecture(Spec):
     family: str = "bert"
     vocab_size: Size = 30522
     hidden: Size = 768
-    layers: Annotated[Size, Field(le=256)] = 12
+    layers: Size = 12
     heads: Size = 12
     intermediate: Size = 3072
-    positions: Annotated[Size, Field(ge=8)] = 512
-    types: Annotated[StrictInt, Field(ge=1, le=2**24)] = 2
-    layer_norm_eps: Annotated[float, Field(gt=0, le=1, strict=True)] = 1e-12
+    positions: Size = 512
+    types: Size = 2
+    layer_norm_eps: Positive = 1e-12
     embedding: Size | None = None
     first_position: int = 0
     activation: Literal["gelu", "gelu_tanh"] = "gelu"
@@ -120,7 +120,8 @@ class Architecture(Spec):
     @property
     def position_rows(self) -> int:
         """Rows of the table of positions; 0 if there is none."""
-        return self.first_position + self.positions
+        has = "embeddings.position" in self.tensors
+        return self.first_position + self.positions if has else 0
 
     def hugging_face(self, name: str) -> list[str]:
         """Return the Hugging Face tensors whose rows, stacked, are our tensor `name`."""

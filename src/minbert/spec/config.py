@@ -28,12 +28,7 @@ BACKBONE = "google-bert/bert-base-uncased"
 REVISION = "86b5e0934494bd15c9632b12f734a8a67f723594"
 PUBLISHED = "workflow/published.csv"
 
-MAX_SEED = 2**32 - 1
-"""The largest seed that all generators of random numbers take."""
-
-MAX_THREADS = 1024
-"""More would exhaust a machine's processes."""
-
+Seed = Annotated[int, Field(ge=0, lt=2**32)]  # that all generators of random numbers take
 
 Checksum = Annotated[
     str, Field(pattern=r"^(sha256:[0-9a-f]{64}|git:[0-9a-f]{40}|md5:[0-9a-f]{32})$")
@@ -41,16 +36,13 @@ Checksum = Annotated[
 """The digest of a file by its kind (`minbert.data.identity`)."""
 
 
-Factor = Annotated[Positive, Field(le=1e6)]
-
-
 class Factors(Spec):
-    """Factors on what a grid says."""
+    """Factors on what a grid says; stages that train heads alone have theirs, and no others."""
 
-    learning_rate: Factor = 1.0
-    """Factor on `optimiser.lr`, above 0 and up to a million."""
-    epochs: Factor = 1.0
-    """The same on `epochs`; rounded, at least 1."""
+    learning_rate: Positive = 1.0
+    """Factor on `optimiser.lr`."""
+    epochs: Positive = 1.0
+    """Factor on `epochs`; rounded, at least 1."""
 
 
 class Steps(Spec):
@@ -76,22 +68,12 @@ class BatchSizes(Spec):
     """No batch becomes smaller than this."""
 
 
-class HeadFactors(Factors):
-    """Factors of stages that train heads alone: on cached features an epoch costs little."""
-
-    learning_rate: Factor = 1.0
-    """Factor for stages that train only heads; no other key of `scale` but the next applies to
-    them."""
-    epochs: Factor = 1.0
-    """The same on their `epochs`."""
-
-
 class Scale(Factors):
     """What every stage may cost, and what a different backbone needs."""
 
     steps: Steps = Steps()
     batch_size: BatchSizes = BatchSizes()
-    heads: HeadFactors = HeadFactors()
+    heads: Factors = Factors()
 
 
 class Tracking(Spec):
@@ -99,9 +81,6 @@ class Tracking(Spec):
 
     enabled: bool = True
     """Whether measurements are copied into MLflow."""
-
-
-Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 
 
 def _to_tasks(value: Any) -> Any:
@@ -164,7 +143,7 @@ class Config(Spec):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """`fp32` or `bf16`; `auto` is `bf16` on an AMD GPU, on NVIDIA's since Ampere, and on a CPU with
     AMX or AVX-512 bf16 where a short probe finds it faster."""
-    threads: Annotated[Count, Field(le=MAX_THREADS)] | Literal["auto"] = "auto"
+    threads: Count | Literal["auto"] = "auto"
     """CPU threads of a job that trains or caches features."""
     keep_weights: bool = True
     """False: weights are deleted once no later stage needs them; scores, histories and predictions

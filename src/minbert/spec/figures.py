@@ -18,13 +18,12 @@ class Options(Spec):
     """The options of every kind.
 
     `trained`: it shows runs or stages, which the best of others does not have. `of`: it shows one
-    task of this kind: the one that its option `task` names, else `usual`, else the only one of its
-    kind that the paper has. It shows `least` to `most` variants.
+    task of this kind: the one that its option `task` names, else the paper's first. It shows
+    `least` to `most` variants.
     """
 
     trained: ClassVar[bool] = True
     of: ClassVar[str] = ""
-    usual: ClassVar[str] = ""
     least: ClassVar[int] = 1
     most: ClassVar[int | None] = None
 
@@ -55,13 +54,13 @@ class Architectures(Options):
 class Calibration(OneTask):
     """Reliability diagrams of a binary task."""
 
-    of, usual = "binary", "para"
+    of = "binary"
 
 
 class ConfusionMatrix(OneTask):
     """Confusion matrices of a classification task."""
 
-    of, usual = "classification", "sst"
+    of = "classification"
 
 
 class Table(Spec):
@@ -101,10 +100,6 @@ class Curves(Options):
         return chain(*self.pairs, (table.variant for table in self.tables))
 
 
-class FusionAttention(Options):
-    """The adapters that fusions attend to."""
-
-
 class Ladder(Options):
     """What each row gains over the row above or, if named, `over`.
 
@@ -126,22 +121,10 @@ class PublishedReproduced(Options):
     against: Literal["published", "dev"] = "published"
 
 
-class Ranking(OfSplit):
-    """Variants by their scores."""
-
-
-class ScoreParameters(OfSplit):
-    """Scores against counted parameters."""
-
-
-class Stability(Options):
-    """The spread of dev scores over the last epochs."""
-
-
 class StsScatter(OneTask):
     """Predicted against true values of a regression task."""
 
-    of, usual = "regression", "sts"
+    of = "regression"
 
 
 class Sweep(OfSplit):
@@ -161,23 +144,19 @@ class Sweep(OfSplit):
         return chain(*self.lines.values())
 
 
-class Transfer(Options):
-    """From one task to another: what the first gives to the second, and what is forgotten."""
-
-
 FIGURE_KINDS: dict[str, type[Options]] = {
     "architectures": Architectures,
     "calibration": Calibration,
     "confusion-matrix": ConfusionMatrix,
     "curves": Curves,
-    "fusion-attention": FusionAttention,
+    "fusion-attention": Options,
     "ladder": Ladder,
     "published-reproduced": PublishedReproduced,
-    "ranking": Ranking,
-    "score-parameters": ScoreParameters,
-    "stability": Stability,
+    "ranking": OfSplit,
+    "score-parameters": OfSplit,
+    "stability": Options,
     "sts-scatter": StsScatter,
     "sweep": Sweep,
-    "transfer": Transfer,
+    "transfer": Options,
 }
 """The kinds by the names that grids have for them."""

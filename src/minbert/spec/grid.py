@@ -4,17 +4,16 @@ Templates and variants are mappings in which any key may be left to another plac
 checked as `partial` specs; `minbert.spec.resolve` makes stages of them.
 """
 
-import re
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import AfterValidator, Field, create_model
+from pydantic import Field, create_model
 
 from minbert.spec.model import Distinct, Names, OneOf, Spec
 from minbert.spec.parts import PARTS
 from minbert.spec.protocol import Rule
-from minbert.spec.published import MAJORITY, Claim
+from minbert.spec.published import Claim
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import KnownTask, KnownTasks, TaskSpec
 
@@ -25,17 +24,8 @@ ALL = "all"
 """The folder of the figures over all papers."""
 
 
-def _check_name(name: str) -> str:
-    """Refuse what is no name of a variant, stage or figure: it becomes part of paths."""
-    if name in (BACKBONE, MAJORITY) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{,99}", name):
-        raise ValueError(
-            f"'{name}' is no name: it has letters, digits, '.', '_' and '-', begins with a letter "
-            f"or digit, has at most 100 characters, and is not '{BACKBONE}' or '{MAJORITY}'"
-        )
-    return name
-
-
-Name = Annotated[str, AfterValidator(_check_name)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+"""The name of a variant, stage or figure, which becomes part of paths."""
 
 
 @cache

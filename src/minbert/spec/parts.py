@@ -89,14 +89,10 @@ PARTS: dict[str, dict[str, str]] = {
 
 def part_module(kind: str, name: str) -> str:
     """Return the dotted module of part `name` of `kind`; an unknown name raises `UserError`."""
-    choices = PARTS[kind]
-    if name not in choices:
-        raise UserError(
-            f"unknown {kind} '{name}'; known: {', '.join(sorted(choices))}."
-            f"{did_you_mean(name, choices)}"
-            f" All are in docs/{'figures' if kind == 'figure' else 'adding'}.md"
-        )
-    return choices[name].partition(":")[0]
+    if name not in PARTS[kind]:
+        known = f"{', '.join(PARTS[kind])}.{did_you_mean(name, PARTS[kind])}"
+        raise UserError(f"unknown {kind} '{name}'; known: {known}")
+    return PARTS[kind][name].partition(":")[0]
 
 
 def load_part(kind: str, name: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from minbert.spec.model import Distinct, Names, NonNegative, Spec
+from minbert.spec.model import Distinct, Names, NonNegative, Spec, Text
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS, KnownTask
 from minbert.spec.yaml import read_text, validated
@@ -22,8 +22,6 @@ Direction = Literal["higher", "lower", "same", "not higher", "not lower"]
 
 Measure = Literal["score", "gap", "spread", "epoch", "loss"]
 
-Name = Annotated[str, Field(min_length=1)]
-
 
 class Claim(Spec):
     """One claim: `variant` is higher (or as `direction` says) than `against`, on each `task`.
@@ -34,21 +32,16 @@ class Claim(Spec):
     differ by at most `margin` count as the same, except for the directions `higher` and `lower`.
     """
 
-    text: Name
+    text: Text
     section: str = ""
-    variant: Name
-    against: Name | float | Annotated[tuple[Name, ...], Field(min_length=2), Distinct]
+    variant: Text
+    against: Text | float | Annotated[tuple[Text, ...], Distinct]
     task: Annotated[Names, Field(min_length=1)] = ("overall",)
     measure: Measure = "score"
     direction: Direction = "higher"
     margin: Annotated[NonNegative, Field(le=1)] = 0.01
 
     def mistakes(self) -> Iterator[str]:
-        if self.against == MAJORITY and self.measure != "score":
-            yield (
-                f"'majority' is not trained, so it has no {self.measure}; name a variant or a "
-                "number under 'against'"
-            )
         if self.score is not None and abs(self.score) > 1 and self.measure != "loss":
             yield f"'against' is {self.score:g}, expected a score from -1 to 1, such as 0.573"
 

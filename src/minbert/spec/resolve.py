@@ -8,6 +8,7 @@ overridden and typed. Then the stages are found that `start` and `fuse` name.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, product
 from pathlib import Path
@@ -110,7 +111,7 @@ def resolve(config: Config, base: Path) -> list[Grid]:
     become one grid. From here on the tasks of this process are those of `config`. Raises
     `UserError` naming file, variant, stage and key.
     """
-    TASKS.use(Task.of(name, entry) for name, entry in config.tasks.items())
+    TASKS.use(Task.of(*entry) for entry in config.tasks.items())
     for key in ("defaults", "override"):
         validated(Adjustments, getattr(config, key), f"config: {key}")
     papers: dict[str, dict[Path, GridFile]] = {}
@@ -147,7 +148,7 @@ def _grid(files: Mapping[Path, GridFile], config: Config) -> Grid:
 
 def _joined(files: Iterable[GridFile]) -> dict[str, Any]:
     """Return what a paper's files say together."""
-    said: dict[str, Any] = {"overall": Paper.model_fields["overall"].default}
+    said = dict[str, Any]()
     for file in files:
         for key in file.model_fields_set:
             value = getattr(file, key)
@@ -182,21 +183,20 @@ def _variants(
 
 def _expanded(name: str, body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the variants that one with `expand` stands for."""
-    for settings in _combinations(body.pop("expand", None) or {}):
-        filled, own = name, dict(body)
-        for key, word, value in settings:
-            braces = f"{{{_last(key)}}}"
-            filled = filled.replace(braces, word)
+    for words, values in _combinations(body.pop("expand", None) or {}):
+        own = {**body, "name": name}
+        for key, word in words:
             for shown, text in own.items():
-                own[shown] = text.replace(braces, word) if isinstance(text, str) else text
-            own = merge(own, nested(key, value))
-        yield filled, own
+                own[shown] = text.replace(f"{{{key}}}", word) if isinstance(text, str) else text
+        yield own.pop("name"), merge(own, values)
 
 
-def _combinations(axes: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, Any], ...]]:
-    """Yield each combination of axes: (dotted key, what the value is called, value) of each.
+def _combinations(
+    axes: Mapping[str, Any],
+) -> Iterator[tuple[list[tuple[str, str]], dict[str, Any]]]:
+    """Yield each combination of axes: last words of its keys and words for its values; its values.
 
-    An axis is a list, or a mapping with words for its values.
+    An axis is a list by dotted key, or a mapping with words for its values.
     """
     named = [
         [(key, word, value) for word, value in values.items()]
@@ -204,11 +204,10 @@ def _combinations(axes: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, Any
         else [(key, _spelt(value), value) for value in values]
         for key, values in axes.items()
     ]
-    return product(*named)
-
-
-def _last(key: str) -> str:
-    return key.rpartition(".")[2]
+    for settings in product(*named):
+        words = [(key.rpartition(".")[2], word) for key, word, _ in settings]
+        values = (nested(key, value) for key, _, value in settings)
+        yield words, reduce(merge, values, dict[str, Any]())
 
 
 def _spelt(value: Any) -> str:
@@ -231,8 +230,9 @@ def _flat(
     own, values = dict(bodies[name]), dict[str, Any]()
     for parent in own.pop("extends", None) or ():
         found = _flat(parent, bodies, templates, *below, name)
-        kept = () if parent in templates else Display.model_fields
-        values = merge(values, {key: value for key, value in found.items() if key not in kept})
+        if parent not in templates:  # which has a label and notes to itself
+            found = {key: found[key] for key in found if key not in Display.model_fields}
+        values = merge(values, found)
     return merge(values, own)
 
 
@@ -247,17 +247,14 @@ def _tuned(name: str, keys: dict[str, Any]) -> Iterator[tuple[dict[str, Any], di
         return
     tried: dict[str, str] = {}
     candidates = []
-    for settings in _combinations(tune):
-        # A half of dev chooses among the settings, so it chooses their epochs too.
-        values, said = {"selection_split": "half", **keys}, []
-        for key, word, value in settings:
-            values = merge(values, nested(key, value))
-            said.append(f"{_last(key)} {word}")
+    for words, values in _combinations(tune):
+        said = [f"{key} {word}" for key, word in words]
         candidate = f"{name}.{'.'.join(said).replace(' ', '-')}"
         tried[candidate] = ", ".join(said)
         label = f"{shown['label']}, {tried[candidate]}"
         own = {"name": candidate, "label": label, "row": candidate, "tuned_for": name}
-        candidates.append((own, values))
+        # A half of dev chooses among the settings, so it chooses their epochs too.
+        candidates.append((own, merge({"selection_split": "half", **keys}, values)))
     yield {**shown, "tried": tried, "best_of": tuple(tried)}, {}
     yield from candidates
 
@@ -274,7 +271,9 @@ def _stages(
             if ref in found:
                 raise UserError("two stages are called so; rename one")
             keys = _chosen(without_nulls(merge(shared, {**own, "name": None})))
-            found[ref] = Stage(ref, *_specs({"select": paper["overall"], **keys}, config))
+            found[ref] = Stage(
+                ref, *_specs({"select": paper.get("overall", "normalised"), **keys}, config)
+            )
     return found
 
 
@@ -383,38 +382,33 @@ def _unfit(stage: Stage, stages: Mapping[StageRef, Stage]) -> Iterator[str]:
 
 def _mistakes(grid: Grid) -> Iterator[str]:
     """Yield what a paper says of variants and tasks that are not there, or do not fit."""
-    rows = grid.rows
-    trained = [name for name, row in rows.items() if row.stages]
-    named: list[tuple[str, Iterable[str], Collection[str]]] = [
-        ("single", [grid.single] if grid.single else [], trained),
-        ("parameter_ratios", chain(*grid.parameter_ratios), rows),
-        *((f"claim '{claim.text}'", claim.variants, rows) for claim in grid.claims),
-        *(
-            (f"'{row.name}': best_of", row.best_of, trained)
-            for row in rows.values()
-            if not row.tried
-        ),
+    rows, variants = grid.rows, grid.variants
+    trained = {name: of for name, of in variants.items() if of.stages}
+    named = [
+        *(("single", name, trained) for name in [grid.single] if name),
+        *(("parameter_ratios", name, rows) for name in chain(*grid.parameter_ratios)),
+        *((f"claim '{of.text}'", name, rows) for of in grid.claims for name in of.variants),
+        *((f"'{of.name}': best_of", n, trained) for of in rows.values() for n in of.best_of),
     ]
-    for where, names, known in named:
-        for name in names:
-            if name not in known:
-                near = did_you_mean(name, [*known, MAJORITY])
-                yield f"{where}: there is no variant '{name}' with results.{near}"
+    for where, name, known in named:
+        if name not in known:
+            near = did_you_mean(name, [*known, MAJORITY])
+            yield f"{where}: there is no variant '{name}' with results.{near}"
     for claim in grid.claims:
         for task, name in product(claim.task, claim.variants):
             of = (name, *rows[name].best_of)
-            scored = {task for each in of for task in grid.variants[each].scored}
+            scored = {task for each in of for task in variants[each].scored}
             wanted = grid.overall_tasks if task in ("overall", *RULES) else (task,)
             if missing := [each for each in wanted if each not in scored]:
                 yield (
                     f"claim '{claim.text}': '{task}' needs the task '{missing[0]}', but variant "
                     f"'{name}' has {', '.join(sorted(scored))}.{did_you_mean(task, scored)}"
                 )
-    stages = {stage.ref: stage for of in grid.variants.values() for stage in of.stages}
-    for stage in stages.values():
-        for ref in (stage.ref, *stage.after) if grid.variants[stage.ref.variant].tuned_for else ():
+    stages = {stage.ref: stage for of in trained.values() for stage in of.stages}
+    for tuned in (stage for ref, stage in stages.items() if variants[ref.variant].tuned_for):
+        for ref in (tuned.ref, *tuned.after):
             if stages[ref].spec.selection_split != "half":
                 yield (
-                    f"'{stage.ref}' is tuned: a half of dev chooses its settings and is not "
+                    f"'{tuned.ref}' is tuned: a half of dev chooses its settings and is not "
                     f"reported, so '{ref}' needs 'selection_split: half', too"
                 )

@@ -64,8 +64,13 @@ class Task(Spec):
 class Tasks(dict[str, Task]):
     """All tasks by name: the built-in ones in their order, then those in use, by name.
 
-    A process has one configuration, or one job; the tasks of its own are those `used` last.
+    A process has one configuration, or one job; the tasks of its own are those `used` last. An
+    unknown name raises `UserError` with the nearest one.
     """
+
+    def __missing__(self, name: str) -> Task:
+        known = f"{', '.join(self)}.{did_you_mean(name, self)}"
+        raise UserError(f"unknown task '{name}'; known: {known}")
 
     def __init__(self, built_in: Iterable[Task]) -> None:
         self.built_in = {task.name: task for task in built_in}
@@ -120,18 +125,9 @@ def _to_own_name(name: str) -> str:
 OwnName = Annotated[str, AfterValidator(_to_own_name)]
 
 
-def known_task(name: str) -> Task:
-    """Return the task called `name`; raise `UserError` with the nearest name if there is none."""
-    if name not in TASKS:
-        raise UserError(
-            f"unknown task '{name}'; known: {', '.join(TASKS)}.{did_you_mean(name, TASKS)}"
-        )
-    return TASKS[name]
-
-
 def _to_known(name: str) -> str:
     with reraise_as(ValueError):
-        return known_task(name).name
+        return TASKS[name].name
 
 
 KnownTask = Annotated[str, AfterValidator(_to_known)]
@@ -243,7 +239,7 @@ _LOSSES = {
 
 def misfits(name: str, task: TaskSpec) -> Iterator[str]:
     """Yield how `task` does not fit the task called `name`, as what follows its name."""
-    known, cosine = known_task(name), task.head.name == "cosine"
+    known, cosine = TASKS[name], task.head.name == "cosine"
     if known.pair != (task.pairing is not None):
         yield "needs 'pairing', siamese or cross, if it has two sentences, and only then"
     if (task.pairing == "siamese") != (task.features is not None):

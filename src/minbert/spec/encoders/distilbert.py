@@ -1,8 +1,6 @@
 """DistilBERT: half of BERT's layers, no token types, no pooler (Sanh et al., 2019)."""
 
-from typing import Annotated
-
-from pydantic import Field, StrictInt
+from typing import Literal
 
 from minbert.spec.architecture import Architecture
 
@@ -11,7 +9,7 @@ class DistilBert(Architecture):
     """BERT's layers under other names; the variance's floor is BERT's and in no `config.json`."""
 
     family: str = "distilbert"
-    types: Annotated[StrictInt, Field(ge=0, le=0)] = 0
+    types: Literal[0] = 0
 
     two_types = False
     settings = {

@@ -1,12 +1,9 @@
 """ModernBERT: rotary positions, gated layers, attention to neighbours (Warner et al., 2024)."""
 
-from typing import Annotated
-
-from pydantic import Field, StrictInt
+from typing import Literal
 
 from minbert.spec.architecture import Architecture, EncoderParameters, Size
-
-Base = Annotated[float, Field(gt=1)]
+from minbert.spec.model import Positive
 
 
 class ModernBert(Architecture):
@@ -17,11 +14,11 @@ class ModernBert(Architecture):
     """
 
     family: str = "modernbert"
-    types: Annotated[StrictInt, Field(ge=0, le=0)] = 0
+    types: Literal[0] = 0
     window: Size = 128
     every: Size = 3
-    global_base: Base = 160_000.0
-    local_base: Base | None = 10_000.0
+    global_base: Positive = 160_000.0
+    local_base: Positive | None = 10_000.0
 
     attention = "modernbert"
     bias = False
@@ -61,10 +58,6 @@ class ModernBert(Architecture):
         "feed_forward.inner": ("mlp.Wi",),
         "feed_forward.output": ("mlp.Wo",),
     }
-
-    @property
-    def position_rows(self) -> int:
-        return 0
 
     def hugging_face(self, name: str) -> list[str]:
         # The last layer has the norm that all of them share there.
