@@ -20,9 +20,8 @@ def load(**values: Any) -> Config:
     return load_config({"grids": ["hybrid-bert"], **values})
 
 
-def test_the_pin_is_of_the_default_backbone_only() -> None:
+def test_what_a_configuration_has_by_itself() -> None:
     assert (load().backbone, load().revision, load().seeds) == (BACKBONE, REVISION, (0,))
-    assert load(backbone="builtin").revision is None
     assert load(revision="main").revision == "main"
     assert load(seeds=3).seeds == (3,) and load(seeds=["1", 2]).seeds == (1, 2), "or as text"
 

@@ -101,8 +101,7 @@ class Experiment:
         for ref in waiting:
             if self.train(ref).key not in found:
                 found[self.train(ref).key] = ref
-                stage = self.every[ref]
-                waiting += [*([stage.start] if stage.start else []), *stage.fused]
+                waiting += self.every[ref].after
         return found
 
     def check_distinct(self) -> None:

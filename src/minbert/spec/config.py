@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from os.path import expanduser
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
-from minbert.base.errors import reraise_as
 from minbert.spec.entry import TaskEntry
 from minbert.spec.model import (
     Count,
@@ -83,14 +81,6 @@ class Tracking(Spec):
     """Whether measurements are copied into MLflow."""
 
 
-def _to_tasks(value: Any) -> Any:
-    """Take a text as the name of a file with the tasks."""
-    if not isinstance(value, str):
-        return value
-    with reraise_as(ValueError):
-        return load_yaml(expanduser(value))
-
-
 class Config(Spec):
     """config.yaml. `docs/configuration.md` lists its keys with the texts below them here."""
 
@@ -119,11 +109,8 @@ class Config(Spec):
     labels: Location | None = None
     """A folder with labels of the course's test rows, with which every variant is scored on test
     too; only with `data: real`."""
-    tasks: Annotated[
-        dict[OwnName, TaskEntry],
-        BeforeValidator(_to_tasks, json_schema_input_type=str | dict[str, TaskEntry]),
-    ] = Field(default_factory=dict)
-    """Your own tasks by name, or the YAML file that has them."""
+    tasks: dict[OwnName, TaskEntry] = Field(default_factory=dict)
+    """Your own tasks by name."""
     limit: Count | None = None
     """Take that many examples of each task and split, evenly spaced, for small runs."""
     verify: bool = False
@@ -134,9 +121,9 @@ class Config(Spec):
     the configuration gives them; see below."""
     backbone: Location = BACKBONE
     """Pretrained weights with their tokenizer: `builtin`, a folder or a hub name."""
-    revision: str | None = None
-    """The hub's commit, 40 hex digits, required for a hub name but the default's, which is
-    pinned."""
+    revision: str | None = REVISION
+    """The hub's commit, 40 hex digits, of a hub name. The default is that of the default
+    backbone."""
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]{1,2})?)$")] = "auto"
     """Where training runs: `cpu`, `mps`, `cuda` or `cuda:N`; `auto` is a CUDA GPU if there is one,
     else the CPU."""
@@ -157,12 +144,6 @@ class Config(Spec):
     override: dict[str, Any] = Field(default_factory=dict)
     """A stage's keys, merged into every stage, after its paper's settings and `scale`."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _pin(cls, values: Any) -> Any:
-        default = isinstance(values, Mapping) and values.get("backbone", BACKBONE) == BACKBONE
-        return {"revision": REVISION, **values} if default else values
-
 
 def config_files(given: Sequence[Path], default: Path) -> list[Path]:
     """Return the files of a configuration: `default`, which others make optional, then `given`."""
@@ -175,9 +156,6 @@ def load_config(source: Mapping[str, Any] | Sequence[Path], words: Sequence[str]
     `words` such as `scale.epochs=0.5` go over it. Raises one `UserError` that lists every problem
     with its key, what was found and what is expected.
     """
-    if isinstance(source, Mapping):
-        layers, where = [source], ["config"]
-    else:
-        layers, where = [load_yaml(path) for path in source], [str(path) for path in source]
-    values = reduce(update, [*layers, from_words(words)], dict[str, Any]())
-    return validated(Config, values, ", ".join([*where, *(["--config"] if words else [])]))
+    given = {"config": source} if isinstance(source, Mapping) else {p: load_yaml(p) for p in source}
+    values = reduce(update, [*given.values(), from_words(words)], dict[str, Any]())
+    return validated(Config, values, ", ".join(map(str, given)) + ", --config" * bool(words))

@@ -159,12 +159,6 @@ class TaskEntry(Spec):
         return self.classes if isinstance(self.classes, tuple) else ()
 
     @property
-    def columns(self) -> dict[str, str]:
-        """The names of the columns in its files, by those of the example table."""
-        names = ("sentence1", "sentence2", "label", "id")
-        return {ours: theirs for ours in names if (theirs := getattr(self, ours))}
-
-    @property
     def derived_splits(self) -> dict[str, float]:
         """The splits that are made of train, and their shares."""
         return {split: share for split in ("dev", "test") if (share := getattr(self, split))}
@@ -172,8 +166,9 @@ class TaskEntry(Spec):
     @property
     def reading(self) -> dict[str, Any]:
         """All that decides how its files are read, beside their forms."""
+        columns = ("sentence1", "sentence2", "label", "id")  # by those of the example table
         return {
-            "columns": self.columns,
+            "columns": {ours: theirs for ours in columns if (theirs := getattr(self, ours))},
             "names": list(self.names),
             "ignore": list(self.ignore),
             "made": self.derived_splits,

@@ -74,9 +74,9 @@ Width = Annotated[StrictInt, Field(ge=1, le=65_536)]
 
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Refuse what is named twice."""
-    twice = [value for i, value in enumerate(values) if value in values[:i]]
-    if twice:
-        raise ValueError(f"{twice[0]!r} is there twice; name each once")
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"{value!r} is there twice; name each once")
     return values
 
 

@@ -62,7 +62,7 @@ class Stage:
     @property
     def after(self) -> tuple[StageRef, ...]:
         """All stages whose weights it takes."""
-        return (*([self.start] if self.start else []), *self.fused)
+        return (*filter(None, [self.start]), *self.fused)
 
 
 class Variant(Display):

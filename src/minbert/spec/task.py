@@ -78,14 +78,10 @@ class Tasks(dict[str, Task]):
 
     def use(self, own: Iterable[Task]) -> None:
         """Make `own` the only tasks besides the built-in ones."""
+        self.own = tuple(sorted(own, key=lambda task: task.name))
         self.clear()
         self.update(self.built_in)
-        self.update((task.name, task) for task in sorted(own, key=lambda task: task.name))
-
-    @property
-    def own(self) -> tuple[Task, ...]:
-        """Those that are not built in."""
-        return tuple(task for name, task in self.items() if name not in self.built_in)
+        self.update((task.name, task) for task in self.own)
 
 
 OWN_FILES = "own files"
@@ -145,13 +141,12 @@ def task_facts(name: str) -> list[str | float | bool]:
     return [*data_facts(name), TASKS[name].metric]
 
 
-def shown_tasks(tasks: Iterable[str]) -> dict[str, list[list[str]]]:
+def shown_tasks(tasks: Collection[str]) -> dict[str, list[list[str]]]:
     """Return {"shown": what `tasks` are called, [name, title, names of classes ...], in order}.
 
     For the keys of what people read. All else that is said of a task is in the keys of its runs.
     """
-    wanted = set(tasks)
-    return {"shown": [[t.name, t.title, *t.names] for t in TASKS.values() if t.name in wanted]}
+    return {"shown": [[t.name, t.title, *t.names] for t in TASKS.values() if t.name in tasks]}
 
 
 def overall_tasks(tasks: Collection[str]) -> tuple[str, ...]:
