@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -32,16 +29,11 @@ PATIENCE = 60.0
 """Seconds that an answer, or what is waited for, may take."""
 
 
-def find_chromium() -> str | None:
-    """Return the path of Chromium; None if there is none."""
-    return next((path for name in NAMES if (path := shutil.which(name))), None)
-
-
 class Browser:
     """One page of a headless Chromium.
 
-    It starts at 1280 x 900 px with an empty profile in `folder`. An answer that does not come
-    within `PATIENCE` seconds raises `TimeoutError`, an error of the protocol `RuntimeError`.
+    It starts with an empty profile in `folder`. An error of the protocol, or of a script, raises
+    `RuntimeError`.
     """
 
     def __init__(self, program: str, folder: Path) -> None:
@@ -69,18 +61,6 @@ class Browser:
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
-        self.resize(1280, 900)
-
-    def __enter__(self) -> Browser:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Call a method of the protocol; return its result. Events that come meanwhile are kept."""
@@ -91,7 +71,7 @@ class Browser:
         os.write(self._out, json.dumps(message).encode() + b"\0")
         deadline = time.monotonic() + PATIENCE
         while True:
-            answer = self._read(deadline, f"no answer to {method}")
+            answer = self._read(deadline, method)
             if answer.get("id") == self._count:
                 if "error" in answer:
                     raise RuntimeError(f"{method}: {answer['error']}")
@@ -104,7 +84,7 @@ class Browser:
         failed = self.call("Page.navigate", url=url).get("errorText")
         if failed:
             raise RuntimeError(f"{url}: {failed}")
-        self.wait_for(f"location.href != 'about:blank' && {_LOADED}")
+        self.wait_for("location.href != 'about:blank' && document.readyState == 'complete'")
 
     def evaluate(self, script: str) -> Any:
         """Return the value of a JavaScript expression; a promise is awaited."""
@@ -116,19 +96,14 @@ class Browser:
             raise RuntimeError(f"{script}: {told.get('exception', told).get('description', told)}")
         return answer["result"].get("value")
 
-    def wait_for(self, script: str, seconds: float = PATIENCE) -> Any:
+    def wait_for(self, script: str) -> Any:
         """Wait until a JavaScript expression is truthy; return its value."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENCE
         while True:
-            try:
+            with suppress(RuntimeError):  # a page in the midst of loading
                 if found := self.evaluate(script):
                     return found
-            except RuntimeError as error:  # a page in the midst of loading
-                last = str(error)
-            else:
-                last = "it is not"
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"waited {seconds} s in vain until {script}: {last}")
+            assert time.monotonic() < deadline, f"waited {PATIENCE} s in vain until {script}"
             time.sleep(0.05)
 
     def resize(self, width: int, height: int, dark: bool = False) -> None:
@@ -143,32 +118,20 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
-    def screenshot(self, path: Path) -> None:
-        """Write what the window shows as PNG."""
-        shot = self.call("Page.captureScreenshot")
-        path.write_bytes(base64.b64decode(shot["data"]))
-
     def requests(self) -> list[str]:
         """Return the addresses that the page asked for since it was opened; `data:` is none."""
         self.evaluate("0")  # takes in what came last
-        found = [
-            event["params"]["request"]["url"]
-            for event in self._events
-            if event["method"] == "Network.requestWillBeSent"
-        ]
+        params = (event["params"] for event in self._events)
+        found = [of["request"]["url"] for of in params if "request" in of]
         return [url for url in found if not url.startswith(("data:", "blob:"))]
 
     def errors(self) -> list[str]:
         """Return what the page's scripts threw or logged as errors since it was opened."""
         self.evaluate("0")
-        found = []
-        for event in self._events:
-            told = event["params"]
-            if event["method"] == "Runtime.exceptionThrown":
-                found.append(str(told["exceptionDetails"]))
-            elif event["method"] == "Log.entryAdded" and told["entry"]["level"] == "error":
-                found.append(told["entry"]["text"])
-        return found
+        params = [event["params"] for event in self._events]
+        thrown = [str(of["exceptionDetails"]) for of in params if "exceptionDetails" in of]
+        logged = [of["entry"] for of in params if "entry" in of]
+        return thrown + [entry["text"] for entry in logged if entry["level"] == "error"]
 
     def close(self) -> None:
         """End Chromium and all of its processes."""
@@ -179,24 +142,16 @@ class Browser:
         self._process.wait()
         self._log.close()
 
-    def _read(self, deadline: float, why: str) -> dict[str, Any]:
+    def _read(self, deadline: float, method: str) -> dict[str, Any]:
         """Return the next message; an event is also kept."""
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._in], [], [], max(0, deadline - time.monotonic()))
-            if not ready:
-                raise TimeoutError(f"{why} within {PATIENCE:.0f} s")
+            assert ready, f"no answer to {method} within {PATIENCE:.0f} s"
             read = os.read(self._in, 1 << 20)
-            if not read:
-                raise RuntimeError(f"Chromium has ended; it said: {self._said()}")
+            assert read, f"Chromium has ended; see {self._log.name}"
             self._buffer += read
         message, _, self._buffer = self._buffer.partition(b"\0")
         found: dict[str, Any] = json.loads(message)
         if "method" in found:
             self._events.append(found)
         return found
-
-    def _said(self) -> str:
-        return Path(self._log.name).read_text(encoding="utf-8", errors="replace")[-2000:]
-
-
-_LOADED = "document.readyState == 'complete'"

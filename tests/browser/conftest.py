@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from .chromium import NAMES, Browser, find_chromium
+from .chromium import NAMES, Browser
 
 HERE = Path(__file__).parent
 
@@ -22,13 +24,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """Start Chromium once."""
-    program = find_chromium()
+    program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
-        pytest.skip(
-            f"no Chromium: none of {', '.join(NAMES)} is on the PATH (Debian: apt-get install "
-            "chromium)"
-        )
-    with Browser(program, tmp_path_factory.mktemp("chromium")) as browser:
+        pytest.skip(f"none of {', '.join(NAMES)} is on the PATH (apt-get install chromium)")
+    with closing(Browser(program, tmp_path_factory.mktemp("chromium"))) as browser:
         yield browser
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from chaos.campaign import Campaign
-from chaos.compare import Found, compare
+from chaos.compare import compare
 from chaos.grid import again, make
 from chaos.server import Server
 
@@ -20,53 +20,51 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--pause", type=float, nargs=2, default=(2, 16), metavar="SECONDS")
     parser.add_argument("--folder", type=Path, help="keep everything here; it must not exist yet")
-    arguments = parser.parse_args()
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="chaos-") as temporary:
-        return rounds(arguments, (arguments.folder or Path(temporary) / "chaos").resolve())
+        base = (given.folder or Path(temporary) / "chaos").resolve()
+        return bool(rounds(given.kills, random.Random(given.seed), base))
 
 
-def rounds(arguments: argparse.Namespace, base: Path) -> int:
-    """Make the undisturbed run and disturb copies of it, to a server in every second round."""
-    draw = random.Random(arguments.seed)
+def rounds(kills: int, draw: random.Random, base: Path) -> int:
+    """Make the undisturbed run and disturb copies of it, to a server in every second round.
+
+    Returns the number of differences.
+    """
     began = time.monotonic()
     reference = make(base / "undisturbed")
     Campaign(reference, draw, 0).run()
     print(f"undisturbed: {time.monotonic() - began:.0f} s", flush=True)
     server = Server(base / "server")
-    done, total = Counter[str](), Found()
-    starts = number = 0
+    done = Counter[str]()
+    differences = number = 0
     try:
-        while done.total() < arguments.kills:
+        while done.total() < kills:
             number += 1
             tracked_to = server if number % 2 else None
-            if tracked_to is not None:
+            if tracked_to:
                 tracked_to.wait()
             project = again(reference, base / f"round{number}", tracked_to and tracked_to.uri)
-            left = arguments.kills - done.total()
-            campaign = Campaign(project, draw, left, tracked_to, arguments.pause)
+            campaign = Campaign(project, draw, kills - done.total(), tracked_to)
             campaign.run()
-            store = project.root / "mlflow.db" if tracked_to is None else tracked_to.store
+            store = tracked_to.store if tracked_to else project.root / "mlflow.db"
             found = compare(reference, project, store)
             done += campaign.done
-            starts += campaign.starts
-            total.add(found)
+            differences += len(found.differences)
             print(
                 f"round {number} ({'server' if tracked_to else 'sqlite'}): "
                 f"{campaign.done.total()} kills, {campaign.starts} starts of Snakemake: {found}",
+                *found.differences,
+                sep="\n",
                 flush=True,
             )
     finally:
         server.kill()
     for name, count in sorted(done.items()):
         print(f"  {count:4d} x {name}")
-    print("\n".join(total.differences))
-    print(
-        f"{done.total()} kills in {number} rounds, {starts} starts of Snakemake, "
-        f"{time.monotonic() - began:.0f} s: {total}"
-    )
-    return bool(total.differences)
+    print(f"{done.total()} kills, {time.monotonic() - began:.0f} s: {differences} differences")
+    return differences
 
 
 if __name__ == "__main__":

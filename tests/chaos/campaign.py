@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from signal import SIGINT, SIGKILL, SIGTERM
 
 from chaos.grid import Tracked
-from chaos.harm import followers, jobs, kill_one, processes
 from chaos.server import Server
 
 REPAIRS = 6
 """Runs that may be needed after the last harm: a run that ends in an error is started again."""
+NO_JOBS = ("", "follow", "publish", "plan")
+
+
+def processes(folder: Path) -> dict[int, str]:
+    """Return the processes that work in `folder`, with their steps; "" is another program."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # It has ended meanwhile, or is somebody else's.
+            if (entry / "cwd").readlink() == folder:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                step = words[3].decode() if words[1:3] == [b"-m", b"minbert"] else ""
+                found[int(entry.name)] = step
+    return found
 
 
 class Campaign:
@@ -32,7 +44,7 @@ class Campaign:
         draw: random.Random,
         left: int,
         server: Server | None = None,
-        pause: tuple[float, float] = (1, 10),
+        pause: tuple[float, float] = (2, 16),
     ) -> None:
         self.project = project
         self.draw = draw
@@ -41,22 +53,24 @@ class Campaign:
         self.pause = pause
         self.done: Counter[str] = Counter()
         self.starts = 0
+        self.log = project.folder / "snakemake.log"
         self._workflows: list[subprocess.Popen[bytes]] = []
         self._server_back = 0.0
+        one = self._signal_one
         self._harms: dict[str, Callable[[], bool]] = {
-            "job": lambda: kill_one(jobs, project.folder, draw),
-            "Snakemake": self._kill_workflow,
-            "job and Snakemake": self._kill_both,
-            "follower": lambda: kill_one(followers, project.folder, draw),
-            "job, SIGTERM": lambda: kill_one(jobs, project.folder, draw, signal.SIGTERM),
-            "Snakemake, SIGTERM": lambda: self._stop_workflow(signal.SIGTERM),
-            "all, Ctrl-C": lambda: self._stop_workflow(signal.SIGINT, group=True),
+            "job": lambda: one(self._jobs(), SIGKILL),
+            "Snakemake": lambda: one(self._alive(), SIGKILL),
+            "job and Snakemake": lambda: one(self._jobs(), SIGKILL) and one(self._alive(), SIGKILL),
+            "follower": lambda: one(self._followers(), SIGKILL),
+            "job, SIGTERM": lambda: one(self._jobs(), SIGTERM),
+            "Snakemake, SIGTERM": lambda: one(self._alive(), SIGTERM),
+            "all, Ctrl-C": lambda: one(self._alive(), SIGINT, os.killpg),  # as a terminal does
             "second Snakemake": self._start_second,
             "second Snakemake, its lock ignored": lambda: self._start_second("--nolock"),
         }
         if server is not None:
-            self._harms |= {"server killed": server_harm(self, Server.kill)}
-            self._harms |= {"server frozen": server_harm(self, Server.freeze)}
+            self._harms["server killed"] = lambda: self._harm_server(server, Server.kill)
+            self._harms["server frozen"] = lambda: self._harm_server(server, Server.freeze)
 
     def run(self) -> None:
         """Run until done; raises `AssertionError` if it is not done after the last harm."""
@@ -65,45 +79,40 @@ class Campaign:
             while True:
                 self._start()
                 self._disturb()
-                alone = len(self._workflows) == 1
                 statuses = [workflow.wait() for workflow in self._workflows]
                 self._workflows = []
-                if alone and statuses == [0]:
+                if statuses == [0]:
                     break
                 repairs += self.left == 0
                 assert repairs < REPAIRS, f"not done after {repairs} more runs: {self.log}"
-                self._unlock()
+                self.project.run("snakemake", "--unlock", ends=None)
             self._settle()
         finally:
-            for running in processes(self.project.folder):
-                running.kill()
-
-    @property
-    def log(self) -> Path:
-        """What all Snakemakes of this round printed."""
-        return self.project.folder / "snakemake.log"
+            for pid in processes(self.project.folder):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, SIGKILL)
 
     def _start(self, *more: str) -> None:
         words = ("snakemake", "--cores", "2", "all", *more)
         with self.log.open("ab") as sink:
-            self._workflows.append(
-                subprocess.Popen(
-                    words,
-                    cwd=self.project.folder,
-                    env=self.project.environment,
-                    stdout=sink,
-                    stderr=sink,
-                    start_new_session=True,
-                )
+            started = subprocess.Popen(
+                words,
+                cwd=self.project.folder,
+                env=self.project.environment,
+                stdout=sink,
+                stderr=sink,
+                start_new_session=True,
             )
+        self._workflows.append(started)
         self.starts += 1
 
     def _disturb(self) -> None:
         """Do harm now and then for as long as a workflow lives."""
         strike = time.monotonic() + self.draw.uniform(*self.pause)
-        while any(workflow.poll() is None for workflow in self._workflows):
+        while self._alive():
             time.sleep(0.05)
-            self._restore_server()
+            if self.server and not self.server.up and time.monotonic() > self._server_back:
+                self.server.start()
             if self.left and time.monotonic() > strike:
                 self._strike()
                 strike = time.monotonic() + self.draw.uniform(*self.pause)
@@ -115,22 +124,24 @@ class Campaign:
                 self.left -= 1
                 return
 
-    def _kill_workflow(self) -> bool:
-        return self._stop_workflow(signal.SIGKILL)
+    def _alive(self) -> list[int]:
+        return [workflow.pid for workflow in self._workflows if workflow.poll() is None]
 
-    def _stop_workflow(self, number: int, *, group: bool = False) -> bool:
-        """Send a signal to a Snakemake, or to its jobs too, as a terminal does."""
-        alive = [workflow for workflow in self._workflows if workflow.poll() is None]
-        if not alive:
-            return False
-        with suppress(ProcessLookupError):
-            (os.killpg if group else os.kill)(self.draw.choice(alive).pid, number)
-        return True
+    def _jobs(self) -> list[int]:
+        steps = processes(self.project.folder)
+        return [pid for pid, step in steps.items() if step not in NO_JOBS]
 
-    def _kill_both(self) -> bool:
-        if not jobs(self.project.folder):
-            return False
-        return kill_one(jobs, self.project.folder, self.draw) and self._kill_workflow()
+    def _followers(self) -> list[int]:
+        return [pid for pid, step in processes(self.project.folder).items() if step == "follow"]
+
+    def _signal_one(
+        self, pids: Iterable[int], number: int, send: Callable[[int, int], None] = os.kill
+    ) -> bool:
+        """Send a signal to one of these; return whether there was one."""
+        with suppress(IndexError, ProcessLookupError):
+            send(self.draw.choice(sorted(pids)), number)
+            return True
+        return False
 
     def _start_second(self, *more: str) -> bool:
         if len(self._workflows) > 1:
@@ -138,16 +149,16 @@ class Campaign:
         self._start(*more)
         return True
 
-    def _restore_server(self) -> None:
-        if self.server is not None and not self.server.up and time.monotonic() > self._server_back:
-            self.server.start()
-
-    def _unlock(self) -> None:
-        """What the message of a locked folder says to do."""
-        self.project.run("snakemake", "--unlock", ends=None)
+    def _harm_server(self, server: Server, harm: Callable[[Server], None]) -> bool:
+        """Harm the server if it is up; it is brought back some time later."""
+        if not server.up:
+            return False
+        harm(server)
+        self._server_back = time.monotonic() + self.draw.uniform(3, 20)
+        return True
 
     def _settle(self) -> None:
-        """Wait for the follower; start another one where it was killed, or the server was away.
+        """Store what is left where the follower was killed, or the server was away.
 
         `minbert gc` then removes what killed steps were writing; a training does that itself.
         """
@@ -158,17 +169,3 @@ class Campaign:
             if "not stored yet" not in told and "does not answer" not in told:
                 break
         self.project.minbert("gc", "--delete")
-
-
-def server_harm(campaign: Campaign, harm: Callable[[Server], None]) -> Callable[[], bool]:
-    """Return a function that harms the server if it is up; it is brought back some time later."""
-
-    def do() -> bool:
-        assert campaign.server is not None
-        if not campaign.server.up:
-            return False
-        harm(campaign.server)
-        campaign._server_back = time.monotonic() + campaign.draw.uniform(3, 20)
-        return True
-
-    return do

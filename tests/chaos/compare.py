@@ -6,9 +6,9 @@ import math
 import sqlite3
 import sys
 from collections import Counter, defaultdict
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 from pipeline.project import Project
@@ -26,21 +26,12 @@ EXACT = ("model.safetensors", "predictions.parquet")
 class Found:
     """What was compared, by number, and what differs, in words."""
 
-    files: int = 0
-    attempts: int = 0
-    points: int = 0
+    counted: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        counts = f"{self.files} files, {self.attempts} attempts, {self.points} points"
+        counts = ", ".join(f"{count} {what}" for what, count in self.counted.items())
         return f"{counts} compared, {len(self.differences)} differences"
-
-    def add(self, other: Found) -> None:
-        """Count another comparison in."""
-        self.files += other.files
-        self.attempts += other.attempts
-        self.points += other.points
-        self.differences += other.differences
 
     def same(self, found: object, expected: object, what: str) -> None:
         """Note a difference unless the two are equal."""
@@ -55,7 +46,7 @@ def compare(reference: Project, project: Project, store: Path) -> Found:
     found.same(sorted(project.tables()), sorted(tables), "published tables")
     for name, content in project.tables().items():
         found.same(content, tables.get(name), f"tables/{name}")
-    found.files += len(tables)
+    found.counted["tables"] += len(tables)
     _compare_trainings(found, reference, project)
     _compare_store(found, reference, project, store)
     return found
@@ -68,7 +59,7 @@ def _compare_trainings(found: Found, reference: Project, project: Project) -> No
     )
     found.same(sorted(ours), sorted(theirs), "files of training")
     for name in ours.keys() & theirs.keys():
-        found.files += 1
+        found.counted["files"] += 1
         if ours[name].name in EXACT:
             found.same(ours[name].read_bytes(), theirs[name].read_bytes(), name)
         elif ours[name].name == "history.parquet":
@@ -84,37 +75,37 @@ def _history(path: Path) -> str:
 
 
 def _compare_store(found: Found, reference: Project, project: Project, store: Path) -> None:
-    stored = read_store(store)
+    stored = read_store(store).values()
     groups: dict[tuple[str, str], list[Attempt]] = defaultdict(list)
     for attempt in attempts(project.root):
         groups[attempt.group].append(attempt)
-        found.attempts += 1
+        found.counted["attempts"] += 1
     undisturbed = {attempt.group: attempt for attempt in attempts(reference.root)}
     found.same(sorted(groups), sorted(undisturbed), "trainings that were tracked")
     for group, several in groups.items():
         newest = several[-1]
         for attempt in several:
-            runs = stored.by_attempt.get(attempt.name, [])
+            runs = [run for run in stored if run.tags.get(Tag.ATTEMPT) == attempt.name]
             found.same(len(runs), 1, f"runs of attempt {attempt.name}")
             for run in runs:
-                _compare_run(found, attempt, stored, run, newest)
+                _compare_run(found, attempt, run, newest)
         end = newest.end() or {}
         found.same(end.get("status"), "FINISHED", f"end of {newest.name}")
         if group in undisturbed:
             found.same(_values(newest), _values(undisturbed[group]), f"history of {newest.name}")
     pages = [read_json(path) for path in (project.root / "tracking").glob("*.json")]
-    stamps = {tags.get(Tag.STORED) for tags in stored.tags.values()}
+    stamps = {run.tags.get(Tag.STORED) for run in stored}
     found.same({str(page["written"]) for page in pages} - stamps, set(), "rows not stored")
 
 
-def _compare_run(found: Found, attempt: Attempt, stored: Stored, run: str, newest: Attempt) -> None:
+def _compare_run(found: Found, attempt: Attempt, run: StoredRun, newest: Attempt) -> None:
     written, end = written_points(attempt), attempt.end() or {}
-    found.points += written.total()
+    found.counted["points"] += written.total()
     found.same(max(written.values(), default=1), 1, f"{attempt.name}: times a row was written")
-    found.same(stored.points[run], written, f"{attempt.name}: points")
-    found.same(stored.status[run], end.get("status", "KILLED"), f"{attempt.name}: status")
+    found.same(run.points, written, f"{attempt.name}: points")
+    found.same(run.status, end.get("status", "KILLED"), f"{attempt.name}: status")
     superseded = None if attempt is newest else newest.name
-    found.same(stored.tags[run].get(Tag.SUPERSEDED), superseded, f"{attempt.name}: superseded by")
+    found.same(run.tags.get(Tag.SUPERSEDED), superseded, f"{attempt.name}: superseded by")
 
 
 def written_points(attempt: Attempt) -> Counter[Point]:
@@ -141,34 +132,25 @@ def _values(attempt: Attempt) -> str:
 
 
 @dataclass
-class Stored:
-    """What an MLflow database holds, by run."""
+class StoredRun:
+    """What an MLflow database holds of a run."""
 
-    by_attempt: dict[str, list[str]]
-    points: dict[str, Counter[Point]]
-    status: dict[str, str]
-    tags: dict[str, dict[str, str]]
+    status: str
+    tags: dict[str, str] = field(default_factory=dict)
+    points: Counter[Point] = field(default_factory=Counter)
 
 
-def read_store(path: Path) -> Stored:
-    """Read the sqlite database of a store or a server."""
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    try:
-        stored = Stored(defaultdict(list), defaultdict(Counter), {}, defaultdict(dict))
-        for run, status in connection.execute("SELECT run_uuid, status FROM runs"):
-            stored.status[run] = status
-        for run, name, value in connection.execute("SELECT run_uuid, key, value FROM tags"):
-            stored.tags[run][name] = value
-            if name == Tag.ATTEMPT:
-                stored.by_attempt[value].append(run)
-        columns: Any = "run_uuid, key, step, timestamp, value, is_nan"
-        for run, key, step, when, value, nan in connection.execute(
-            f"SELECT {columns} FROM metrics"
-        ):
-            stored.points[run][key, step, when, 0.0 if nan else value, bool(nan)] += 1
-        return stored
-    finally:
-        connection.close()
+def read_store(path: Path) -> dict[str, StoredRun]:
+    """Return the runs of the sqlite database of a store or a server, by their ids."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        ask = connection.execute
+        runs = {run: StoredRun(status) for run, status in ask("SELECT run_uuid, status FROM runs")}
+        for run, name, value in ask("SELECT run_uuid, key, value FROM tags"):
+            runs[run].tags[name] = value
+        points = ask("SELECT run_uuid, key, step, timestamp, value, is_nan FROM metrics")
+        for run, key, step, when, value, nan in points:
+            runs[run].points[key, step, when, 0.0 if nan else value, bool(nan)] += 1
+    return runs
 
 
 def _short(value: object) -> str:

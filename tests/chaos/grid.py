@@ -62,9 +62,6 @@ variants:
     epochs: 8
 """
 
-MADE = *(kind.name for kind in KINDS.values() if kind.computes or kind.shown), "published"
-"""What is made again in each round, by its folder in the store."""
-
 
 @dataclass(frozen=True)
 class Tracked(Project):
@@ -79,20 +76,19 @@ class Tracked(Project):
         return super().environment | {"OMP_NUM_THREADS": "1"} | given
 
 
-def make(folder: Path, config: str = CONFIG, grid: str = GRID) -> Tracked:
+def make(folder: Path) -> Tracked:
     """Return a new project with this grid alone; nothing is run."""
     Project.make(folder)
-    (folder / "config.yaml").write_text(config, encoding="utf-8")
-    (folder / "workflow" / "grids" / "chaos.yaml").write_text(grid, encoding="utf-8")
+    (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
+    (folder / "workflow" / "grids" / "chaos.yaml").write_text(GRID, encoding="utf-8")
     return Tracked(folder)
 
 
 def again(reference: Project, folder: Path, uri: str | None = None) -> Tracked:
     """Return a copy of a finished project that has its data and backbone, and nothing trained."""
     reference.copy(folder)
-    results = folder / "results"
-    for gone in [*(results / "store" / kind for kind in MADE), folder / ".snakemake"]:
-        shutil.rmtree(gone, ignore_errors=True)
-    for name in ("tables", "figures", "tracking", "work", "logs"):
-        shutil.rmtree(results / name, ignore_errors=True)
+    made = [kind.name for kind in KINDS.values() if kind.computes or kind.shown]
+    gone = [f"store/{name}" for name in (*made, "published")]
+    for name in ("../.snakemake", "tables", "figures", "tracking", "work", "logs", *gone):
+        shutil.rmtree(folder / "results" / name, ignore_errors=True)
     return Tracked(folder, uri)

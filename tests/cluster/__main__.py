@@ -64,15 +64,11 @@ def _run(campaign: Campaign, reference: Tracked) -> list[str]:
     campaign.run()
     project = campaign.project
     found = compare(reference, project, project.root / "mlflow.db")
-    jobs = [j for j in campaign.slurm.shown().values() if j.get("WorkDir") == str(project.folder)]
-    stages = len(set(project.variants()))
     print(
-        f"{project.folder.name}: {campaign.seconds:.0f} s, {len(jobs)} Slurm jobs, "
-        f"{stages} stages; with the local run: {found}",
+        f"{project.folder.name}: {campaign.seconds:.0f} s, {len(campaign.jobs())} Slurm jobs; "
+        f"struck {campaign.faults}; with the local run: {found}",
         flush=True,
     )
-    for fault in campaign.faults:
-        print(f"  {fault.name}: {fault.key}")
     overlaps = [f"{name} began while an earlier one trained" for name in campaign.overlaps()]
     return [*found.differences, *overlaps]
 

@@ -6,9 +6,7 @@ import re
 import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple
 
 from chaos.grid import Tracked
 from pipeline.project import wait_for
@@ -24,65 +22,44 @@ WORKFLOW = ("snakemake", "--workflow-profile", "profiles/slurm", "all")
 QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "20")
 
 
-class Fault(NamedTuple):
-    """One fault: what it did, and the training and the Slurm job that it struck."""
-
-    name: str
-    key: str
-    job: str = ""
-
-
 class Campaign:
-    """One run of `project` on `slurm`, with the faults named (see `FAULTS`), in their order.
+    """One run of `project` on `slurm`, with the faults named, in their order.
 
-    The run may take `LIMIT` seconds.
+    They are "out of memory", which comes first, "requeued", "cancelled" and "Snakemake killed".
     """
 
-    def __init__(
-        self,
-        slurm: Slurm,
-        project: Tracked,
-        faults: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, slurm: Slurm, project: Tracked, faults: tuple[str, ...] = ()) -> None:
         self.slurm = slurm
         self.project = project
-        self.names = faults
-        self.more: tuple[str, ...] = ()
-        self.faults: list[Fault] = []
+        self.faults = dict.fromkeys(faults, "")
+        """The keys of the trainings that they struck."""
+        self.words = [*WORKFLOW, *QUICK]
         self.log = project.folder / "snakemake.log"
         self.seconds = 0.0
-        self._struck: set[str] = set()
 
     def run(self) -> None:
         """Run until done; raises `AssertionError` if that, or a fault, does not come about."""
         began = time.monotonic()
-        if "out of memory" in self.names:
-            key = self._a_key()
+        if "out of memory" in self.faults:
+            self.project.minbert("plan")
+            self.faults["out of memory"] = key = self.project.key("frozen")
             small = f"300 if attempt == 1 and wildcards.key == '{key}' else 4000"
-            self.more += ("--set-resources", f"train:mem_mb={small}")
-            self._struck.add(key)
-            self.faults.append(Fault("out of memory", key))
+            self.words += ["--set-resources", f"train:mem_mb={small}"]
         self.workflow = self._start()
+        jobs = {}
         try:
-            for name in self.names:
+            for name in self.faults:
                 if name != "out of memory":
-                    self._faults[name]()
+                    jobs[name], self.faults[name] = self._victim()
+                    self._strike(name, jobs[name])
             status = self.workflow.wait(timeout=LIMIT)
         finally:
             self.workflow.kill()
         self.seconds = time.monotonic() - began
         assert status == 0, self.log.read_text(encoding="utf-8")[-3000:]
         assert not self.slurm.jobs(), "jobs are left in the queue"
-        self._look_back()
+        self._look_back(jobs)
         self.project.minbert("follow", "--once")
-
-    @property
-    def _faults(self) -> dict[str, Callable[[], None]]:
-        return {
-            "requeued": self._requeue,
-            "cancelled": self._cancel,
-            "Snakemake killed": self._kill,
-        }
 
     def overlaps(self) -> list[str]:
         """Return the attempts that began while an earlier one at the same stage still trained."""
@@ -96,28 +73,25 @@ class Campaign:
                 found += [after.name] if last > after.run["started"] else []
         return found
 
+    def jobs(self) -> list[dict[str, str]]:
+        """Return what Slurm says of all jobs of this run."""
+        folder = str(self.project.folder)
+        return [job for job in self.slurm.shown().values() if job.get("WorkDir") == folder]
+
     def asked(self) -> dict[str, set[str]]:
-        """Return {rule or group: GPUs that its jobs were given} as Slurm says."""
+        """Return {rule or group: GPUs that its jobs were given}."""
         found: dict[str, set[str]] = defaultdict(set)
-        for job in self.slurm.shown().values():
-            if job.get("WorkDir") == str(self.project.folder):
-                rule = job.get("Comment", "").removeprefix("rule_").partition("_")[0]
-                found[rule].add(job.get("TresPerJob", ""))
+        for job in self.jobs():
+            rule = job.get("Comment", "").removeprefix("rule_").partition("_")[0]
+            found[rule].add(job.get("TresPerJob", ""))
         return found
 
     def _start(self) -> subprocess.Popen[bytes]:
-        with self.log.open("ab") as sink:
+        where = self.project.folder
+        with self.log.open("ab") as out:
             return subprocess.Popen(
-                (*WORKFLOW, *QUICK, *self.more),
-                cwd=self.project.folder,
-                env=self.project.environment,
-                stdout=sink,
-                stderr=sink,
+                self.words, cwd=where, env=self.project.environment, stdout=out, stderr=out
             )
-
-    def _a_key(self) -> str:
-        self.project.minbert("plan")
-        return self.project.key("frozen")
 
     def _victim(self) -> tuple[str, str]:
         """Wait for a training that has saved a state and was not struck; return job and key."""
@@ -127,53 +101,38 @@ class Campaign:
             assert self.workflow.poll() is None, "the run ended before all faults had come"
             for job, (state, comment) in self.slurm.jobs().items():
                 match = TRAIN.match(comment)
-                if state == "RUNNING" and match and match[1] not in self._struck:
+                if state == "RUNNING" and match and match[1] not in self.faults.values():
                     work = self.project.root / "work" / match[1] / f"seed{match[2]}"
                     if any(work.glob("state-*.pt")):
                         found.append((job, match[1]))
             return bool(found)
 
         wait_for(seen, "no training to strike", LIMIT)
-        self._struck.add(found[0][1])
         return found[0]
 
-    def _requeue(self) -> None:
-        job, key = self._victim()
-        self.slurm.command("scontrol", "requeue", job)
-        self.faults.append(Fault("requeued", key, job))
+    def _strike(self, fault: str, job: str) -> None:
+        if fault == "requeued":
+            self.slurm.command("scontrol", "requeue", job)
+        elif fault == "cancelled":
+            self.slurm.command("scancel", job)
+        else:
+            self.workflow.kill()
+            self.workflow.wait()
+            assert job in self.slurm.jobs(), "the job went with Snakemake: nothing is tested"
+            self.project.run("snakemake", "--unlock")
+            self.workflow = self._start()
 
-    def _cancel(self) -> None:
-        job, key = self._victim()
-        self.slurm.command("scancel", job)
-        self.faults.append(Fault("cancelled", key, job))
-
-    def _kill(self) -> None:
-        """Kill Snakemake while a job trains, unlock its folder, and start it again."""
-        job, key = self._victim()
-        self.workflow.kill()
-        self.workflow.wait()
-        assert job in self.slurm.jobs(), "the job went with Snakemake: nothing is tested"
-        self.faults.append(Fault("Snakemake killed", key, job))
-        self.project.run("snakemake", "--unlock")
-        self.workflow = self._start()
-
-    def _look_back(self) -> None:
+    def _look_back(self, jobs: dict[str, str]) -> None:
         """Make sure that each fault came at all."""
-        shown = self.slurm.shown()
-        printed = self.log.read_text(encoding="utf-8")
-        for fault in self.faults:
-            if fault.name == "requeued":
-                assert shown[fault.job]["Restarts"] == "1", shown[fault.job]
-            elif fault.name == "cancelled":
-                assert shown[fault.job]["JobState"] == "CANCELLED", shown[fault.job]
-            elif fault.name == "Snakemake killed":
-                # The one that was struck may have ended before Snakemake was there again.
-                assert re.search(r"an earlier Snakemake left: \d+", printed), "no orphan was ended"
-            else:
-                logs = self._slurm_logs(fault.key)
-                assert "exceeded memory limit" in logs, f"it had memory enough: {logs[-500:]}"
-                assert "Trying to restart" in printed
-
-    def _slurm_logs(self, key: str) -> str:
-        folder = self.project.folder / ".snakemake" / "slurm_logs"
-        return "".join(p.read_text(errors="replace") for p in sorted(folder.glob(f"*/{key}*/*")))
+        shown, printed = self.slurm.shown(), self.log.read_text(encoding="utf-8")
+        if "requeued" in jobs:
+            assert shown[jobs["requeued"]]["Restarts"] == "1"
+        if "cancelled" in jobs:
+            assert shown[jobs["cancelled"]]["JobState"] == "CANCELLED"
+        if "Snakemake killed" in jobs:
+            # The one that was struck may have ended before Snakemake was there again.
+            assert re.search(r"an earlier Snakemake left: \d+", printed), "no orphan was ended"
+        if key := self.faults.get("out of memory"):
+            logs = self.project.folder.glob(f".snakemake/slurm_logs/*/{key}*/*")
+            assert any("exceeded memory limit" in p.read_text(errors="replace") for p in logs)
+            assert "Trying to restart" in printed

@@ -12,6 +12,8 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
@@ -23,8 +25,8 @@ DAEMONS = ("slurmctld", "slurmd", "munged")
 SLURM_CONF = """\
 ClusterName=minbert
 SlurmctldHost=localhost(127.0.0.1)
-SlurmctldPort={ports[0]}
-SlurmdPort={ports[1]}
+SlurmctldPort=16817
+SlurmdPort=16818
 SlurmUser=root
 SlurmdUser=root
 # Nothing listens but on the loopback.
@@ -98,9 +100,8 @@ def why_not() -> str | None:
 class Slurm:
     """The cluster; a context manager that starts it, and stops and removes it in the end."""
 
-    def __init__(self, folder: Path, ports: tuple[int, int] = (16817, 16818)) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.ports = ports
         self._daemons: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Slurm:
@@ -117,18 +118,16 @@ class Slurm:
             self._configure()
             self._start()
         except BaseException:
-            self.stop()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
         """End all jobs and daemons, and remove the configuration."""
         if len(self._daemons) > 1 and self._daemons[1].poll() is None:
             self.command("scancel", "--user=root", ends=None)
-            self._wait_until(lambda: not self.jobs(), "jobs to end", fails=False)
+            with suppress(NoSlurm):
+                self._wait_until(lambda: not self.jobs(), "jobs to end")
         for daemon in reversed(self._daemons):
             daemon.send_signal(signal.SIGTERM)
             try:
@@ -165,9 +164,7 @@ class Slurm:
         for name in ("state", "spool", "munge"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
-        text = SLURM_CONF.format(
-            folder=self.folder, node=NODE, ports=self.ports, memory=min(16000, memory * 9 // 10)
-        )
+        text = SLURM_CONF.format(folder=self.folder, node=NODE, memory=min(16000, memory * 9 // 10))
         (CONFIG / "slurm.conf").write_text(OURS + text, encoding="utf-8")
         (CONFIG / "gres.conf").write_text(OURS + GRES_CONF, encoding="utf-8")
 
@@ -200,15 +197,11 @@ class Slurm:
                 raise NoSlurm(f"{daemon.args!r} ended: {self._said()}")
         return self.command(*words, ends=None)
 
-    def _wait_until(
-        self, holds: object, what: str, fails: bool = True, seconds: float = 30
-    ) -> None:
-        deadline = time.monotonic() + seconds
-        while not holds():  # type: ignore[operator]
+    def _wait_until(self, holds: Callable[[], object], what: str) -> None:
+        deadline = time.monotonic() + 30
+        while not holds():
             if time.monotonic() > deadline:
-                if fails:
-                    raise NoSlurm(f"waited {seconds} s in vain for {what}: {self._said()}")
-                return
+                raise NoSlurm(f"waited 30 s in vain for {what}: {self._said()}")
             time.sleep(0.1)
 
     def _said(self) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from minbert.base.errors import UserError
 from minbert.base.files import whole
 from minbert.report.pictures import webp
 
@@ -38,27 +37,10 @@ None shows text of data.
 """
 
 
-def make_pictures(results: Path, which: str, folder: Path) -> None:
-    """Write the pictures of `which`, "demo" or "study", to `folder`.
-
-    Raises `UserError` if a figure is missing or a picture is too large.
-    """
-    for figure, name in PICTURES[which].items():
-        path = results / f"{figure}.png"
-        if not path.is_file():
-            raise UserError(f"{path}: there is no such figure; `make {which}` draws it")
-        packed, _ = webp(path)
-        if len(packed) > BYTES:
-            raise UserError(
-                f"{path}: {len(packed)} bytes as a picture, more than {BYTES}; take another figure"
-            )
-        with whole(folder / f"{name}.webp") as temporary:
-            temporary.write_bytes(packed)
-
-
 if __name__ == "__main__":
-    (which,) = sys.argv[1:]
-    try:
-        make_pictures(ROOT / "results", which, ROOT / "docs" / "img")
-    except UserError as error:
-        raise SystemExit(f"pictures: {error}") from None
+    for figure, name in PICTURES[sys.argv[1]].items():
+        packed, _ = webp(ROOT / "results" / f"{figure}.png")
+        if len(packed) > BYTES:
+            raise SystemExit(f"{figure}: {len(packed)} bytes, more than {BYTES}: take another")
+        with whole(ROOT / "docs" / "img" / f"{name}.webp") as temporary:
+            temporary.write_bytes(packed)

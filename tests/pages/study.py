@@ -102,10 +102,6 @@ def _span(scores: pd.Series[float]) -> str:
     return " to ".join(ends).replace("-", MINUS)
 
 
-FLOORS = {"sst": 0.262, "para": 0.631, "sts": 0.0}
-"""Of the papers' dev sets: the share of the most frequent class; r = 0."""
-
-
 def at_the_floor() -> Iterator[Line]:
     """Yield where the paper's score is clearly above its floor and ours is not, and why."""
     yield "rows (task: seeds at the floor)", "reason", "evidence"
@@ -235,10 +231,6 @@ def _outside(one: Mapping[str, Any]) -> bool:
 
 def _because(why: Mapping[str, Any]) -> Line:
     return why["reason"], why["evidence"]
-
-
-def _signed(value: float, digits: int) -> str:
-    return f"{value:+.{digits}f}".replace("-", MINUS)
 
 
 TABLES: Mapping[str, Callable[..., Iterator[Line]]] = {

@@ -26,7 +26,7 @@ def test_what_was_killed_at_random_ends_like_what_was_not(
     found = compare(finished, project, project.root / "mlflow.db")
     assert not found.differences, campaign.done
     assert campaign.done.total() == KILLS
-    assert found.attempts >= len(finished.variants()) and found.points > 50
+    assert found.counted["attempts"] >= len(finished.variants()) and found.counted["points"] > 50
 
 
 def test_a_difference_would_be_found(finished: Project, tmp_path: Path) -> None:

@@ -217,10 +217,30 @@ def sources(backbone: Path, tokens: dict[str, Path]) -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def mlflow_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new MLflow store, made by three processes at once; tests take copies, which is quicker."""
-    from following import make_store
+    """A new MLflow store; tests take copies, which is quicker."""
+    from minbert.track.store import open_store
 
-    return make_store(tmp_path_factory.mktemp("made").resolve())
+    folder = tmp_path_factory.mktemp("made").resolve()
+    assert list(open_store(folder).runs()) == []
+    return folder / "mlflow.db"
+
+
+@pytest.fixture(scope="session")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The plan of a paper whose results are made up (`reporting`)."""
+    from reporting import plan_results
+
+    return plan_results(tmp_path_factory.mktemp("reported"))
+
+
+@pytest.fixture
+def material(reported: Any) -> Any:
+    """What its report is made of."""
+    from reporting import job_of
+
+    from minbert.report.material import Material
+
+    return Material(job_of(reported, reported.shown["report"]))
 
 
 @pytest.fixture(scope="session")

@@ -12,23 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.data.examples import Example, write_examples
-from minbert.evaluate.bootstrap import overall_error, standard_error
-from minbert.evaluate.floors import against_floor
-from minbert.evaluate.metrics import task_metrics
-from minbert.evaluate.reading import SCHEMA as SCORES
+from minbert.evaluate.score import score_runs
 from minbert.evaluate.scoring import overall
 from minbert.figures.inputs import Inputs
 from minbert.spec.task import TASKS
+from minbert.train.evaluation import PREDICTIONS
+from minbert.train.history import SCHEMA as HISTORY
 
 GROUPS = ("embeddings", "layers_1-3", "layers_4-6", "layers_7-9", "layers_10-12", "pooler")
 OVERALL = ("sst", "para", "sts")
 SIZES = {"sst": 110, "para": 200, "sts": 86, "cfimdb": 24, "lmrd": 24}
-HISTORY = [("step", pa.int64()), ("epoch", pa.int32()), ("split", pa.string())]
-HISTORY += [("task", pa.string()), ("metric", pa.string()), ("value", pa.float64())]
-HISTORY += [("time", pa.float64())]
-PREDICTIONS = [("id", pa.string()), ("task", pa.string()), ("split", pa.string())]
-PREDICTIONS += [("prediction", pa.float64()), ("scores", pa.list_(pa.float32()))]
-PREDICTIONS += [("label", pa.float64())]
 
 
 def many(count: int) -> dict[str, str]:
@@ -37,11 +30,11 @@ def many(count: int) -> dict[str, str]:
     return {f"v{n}": long if n % 7 == 3 else f"variant {n}" for n in range(count)}
 
 
-def labels_of(task: str, split: str, count: int) -> np.ndarray:
-    """Return the true labels [count] of a task's split; the same ones for every run."""
+def labels_of(task: str, split: str) -> np.ndarray:
+    """Return the true labels of a task's split; the same ones for every run."""
     draw = np.random.default_rng([list(TASKS).index(task), ("train", "dev", "test").index(split)])
     known = TASKS[task]
-    values = draw.uniform(known.low, known.high, count)
+    values = draw.uniform(known.low, known.high, SIZES[task])
     return np.round(values, 1) if known.kind == "regression" else np.round(values)
 
 
@@ -61,21 +54,19 @@ def predicted(task: str, label: np.ndarray, quality: float, seed: int) -> tuple[
     return shares.argmax(1).astype(float), shares
 
 
-def write_predictions(
-    path: Path, tasks: Iterable[str], quality: float, seed: int, sizes: Mapping[str, int] = SIZES
-) -> Path:
+def write_predictions(path: Path, tasks: Iterable[str], quality: float, seed: int) -> Path:
     """Write predictions of dev, and of test with no labels, as a run of this quality has them."""
     rows: list[dict[str, Any]] = []
     for task in tasks:
         for split in ("dev", "test"):
-            label = labels_of(task, split, sizes[task])
+            label = labels_of(task, split)
             values, scores = predicted(task, label, quality, seed)
             for n, (value, of_classes) in enumerate(zip(values, scores, strict=True)):
                 about = {"id": f"{task}-{split}-{n}", "task": task, "split": split}
                 given = float(label[n]) if split == "dev" else None
                 rows.append({**about, "prediction": value, "scores": of_classes, "label": given})
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=pa.schema(PREDICTIONS)), path)
+    pq.write_table(pa.Table.from_pylist(rows, schema=PREDICTIONS), path)
     return path
 
 
@@ -90,7 +81,7 @@ def history(path: Path, rows: list[Row], length: int = 2) -> Path:
         for row in rows
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(lines, schema=pa.schema(HISTORY)), path)
+    pq.write_table(pa.Table.from_pylist(lines, schema=HISTORY), path)
     return path
 
 
@@ -144,12 +135,12 @@ def write_history(
     return history(path, rows, steps)
 
 
-def write_texts(path: Path, task: str, sizes: Mapping[str, int] = SIZES) -> Path:
+def write_texts(path: Path, task: str) -> Path:
     """Write an example table; the first three dev texts are in train too."""
     examples = []
     for split in ("train", "dev", "test"):
-        label = labels_of(task, split, sizes[task])
-        for n in range(sizes[task]):
+        label = labels_of(task, split)
+        for n in range(SIZES[task]):
             text = f"{'train' if split == 'dev' and n < 3 else split} sentence number {n} of {task}"
             text += " which goes on for a while" * (n % 5)
             second = f"another {text}" if TASKS[task].pair else None
@@ -162,39 +153,27 @@ def write_texts(path: Path, task: str, sizes: Mapping[str, int] = SIZES) -> Path
 def write_scores(
     path: Path,
     paper: str,
-    qualities: Mapping[str, float],
+    found: Mapping[str, float],
     seeds: Sequence[int],
     tasks: Sequence[str] = OVERALL,
     tested: Iterable[str] = (),
 ) -> Path:
-    """Write the score table of a paper whose variants have these qualities."""
-    rows: list[dict[str, Any]] = []
-    for variant, quality in qualities.items():
-        for seed in seeds:
-            for split in ("dev", "test") if variant in set(tested) else ("dev",):
-                main: dict[str, float] = {}
-                errors: dict[str, float] = {}
-                floors: dict[str, float] = {}
-                about = {"paper": paper, "variant": variant, "seed": seed, "split": split}
-                for task in tasks:
-                    label = labels_of(task, split, SIZES[task])
-                    said = predicted(task, label, quality, seed)[0]
-                    test = against_floor(task, said, label)
-                    main[task], floors[task] = test.score, test.floor
-                    errors[task] = standard_error(task, said, label)
-                    beside = {"floor": test.floor, "p_floor": test.p, "constant": test.constant}
-                    beside |= {"error": errors[task]}
-                    for metric, value in task_metrics(task, said, label).items():
-                        of_task = about | {"task": task, "metric": metric, "value": value}
-                        rows.append(of_task | (beside if metric == TASKS[task].metric else {}))
-                for rule in ("normalised", "plain"):
-                    if (mean := overall(main, rule)) is not None:
-                        row = about | {"task": "overall", "metric": rule, "value": mean}
-                        row |= {"floor": overall(floors, rule)}
-                        rows.append(row | {"error": overall_error(errors, rule)})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table = pa.Table.from_pylist([row | {"key": row["variant"]} for row in rows], schema=SCORES)
-    pq.write_table(table, path)
+    """Score the runs beside `path` of variants of these qualities, which are made if need be."""
+    runs = []
+    for (variant, quality), seed in product(found.items(), seeds):
+        at = path.parent / variant / f"seed{seed}"
+        files = {name: at / f"{name}.parquet" for name in ("predictions", "history")}
+        if not at.exists():
+            history(files["history"], [])
+            write_predictions(files["predictions"], tasks, quality, seed)
+        about = {"paper": paper, "variant": variant, "seed": seed, "key": variant}
+        about["tested"] = variant in tested
+        runs.append(about | {"tasks": dict.fromkeys(tasks, files | {"key": variant})})
+    labels = {}
+    for task in tasks:
+        known = enumerate(labels_of(task, "test").tolist())
+        labels[task] = {f"{task}-test-{n}": label for n, label in known}
+    score_runs(runs, path, labels=labels)
     return path
 
 

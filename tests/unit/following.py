@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaos.compare import read_store
+from chaos.compare import StoredRun, read_store
 
 from minbert.base.files import write_json
 from minbert.spec.protocol import Measured
@@ -82,36 +82,22 @@ def write_page(
     write_json(root / "tracking" / "paper.json", page | {"parents": {name: name for name in rows}})
 
 
-def stored_run(root: Path, attempt: Path | str) -> Run:
-    store = open_store(root)
+def stored_run(root: Path, attempt: Path) -> Run:
+    """Return the run of an attempt as MLflow has it."""
+    (found,) = open_store(root).runs(f"tags.`{Tag.ATTEMPT}` = '{attempt.name}'")
+    return found
+
+
+def stored(root: Path, attempt: Path | str) -> StoredRun:
+    """Return the only run of an attempt; one without anything if there is none."""
     name = Path(attempt).name
-    found = list(store.runs(f"tags.`{Tag.ATTEMPT}` = '{name}'"))
-    assert len(found) == 1, f"{name} is stored {len(found)} times"
-    return found[0]
-
-
-def offset(root: Path, attempt: Path) -> int:
-    """Return how far the store has come with an attempt's history; 0 if it has no such run."""
-    every = read_store(root / "mlflow.db").tags.values()
-    return sum(int(of.get(Tag.OFFSET, 0)) for of in every if of.get(Tag.ATTEMPT) == attempt.name)
+    every = read_store(root / "mlflow.db").values()
+    found = [run for run in every if run.tags.get(Tag.ATTEMPT) == name]
+    assert len(found) < 2, f"{name} is stored {len(found)} times"
+    return found[0] if found else StoredRun("")
 
 
 def results(folder: Path, store: Path) -> Path:
     """Return `folder` as a results root with a copy of a made store."""
     shutil.copy(store, folder)
     return folder
-
-
-def make(root: Path) -> None:
-    list(open_store(root).runs())
-
-
-def make_store(folder: Path) -> Path:
-    """Make a store by three processes at once."""
-    users = [processes.Process(target=make, args=(folder,)) for _ in range(3)]
-    for user in users:
-        user.start()
-    for user in users:
-        user.join(120)
-    assert [user.exitcode for user in users] == [0, 0, 0]
-    return folder / "mlflow.db"

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -36,14 +35,9 @@ def _own_tasks() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def plan(trained_plan: Plan) -> Plan:
-    return trained_plan
-
-
-@pytest.fixture(scope="module")
-def good(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def good(trained_plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("good") / "good.zip"
-    bundle(plan.root, out)
+    bundle(trained_plan.root, out)
     return out
 
 
@@ -58,8 +52,9 @@ class Forgery:
         self.run = str(run_folder(plan, "three").relative_to(plan.root / "store"))
         self.description = f"spec/train-{self.run.split('/')[1]}.json"
 
-    def put(self, name: str, value: Any) -> None:
+    def put(self, name: str, value: Any, listed: bool = True) -> None:
         """Replace a file by JSON or a table."""
+        self.listed = listed
         if isinstance(value, pa.Table):
             sink = io.BytesIO()
             pq.write_table(value, sink)
@@ -89,16 +84,6 @@ class Forgery:
 
 
 Change = Callable[[Forgery], object]
-
-
-def unlisted(change: Change) -> Change:
-    """Change files without listing them anew."""
-
-    def changed(bundle: Forgery) -> None:
-        bundle.listed = False
-        change(bundle)
-
-    return changed
 
 
 def column(file: str, name: str, change: Callable[[pa.Table], Any]) -> Change:
@@ -136,12 +121,8 @@ def right(table: pa.Table) -> Any:
 
 
 REFUSED: dict[str, tuple[Change, str]] = {
-    "a listed file is gone": (
-        unlisted(lambda b: b.files.pop(f"{b.run}/history.parquet")),
-        r"is damaged, or no file of .*history\.parquet",
-    ),
     "an edited file": (
-        unlisted(page("run.json", lambda record: record.update(seed=1))),
+        lambda b: b.put(f"{b.run}/run.json", {}, listed=False),
         r"run\.json was changed: its SHA-256 is not the one",
     ),
     "a task like a built-in one": (
@@ -152,29 +133,16 @@ REFUSED: dict[str, tuple[Change, str]] = {
         page("", lambda of: of["spec"]["stage"].update(epochs=99)),
         "does not match its key: its content has",
     ),
-    "a damaged description": (page("", lambda of: of.pop("needs")), r"spec/train-.*: is damaged"),
     "a run without description": (moved(f"train/{NONE}/seed0"), "has no description: its key is"),
     "half a run": (lambda b: b.files.pop(f"{b.run}/history.parquet"), "seed0: lacks history.parq"),
     "other settings in the record": (
         page("run.json", lambda record: record["spec"].update(epochs=99)),
         "has settings not those of its key",
     ),
-    "a run under another seed": (
-        lambda b: moved(b.run.replace("seed0", "seed1"))(b),
-        "has the record of another seed",
-    ),
     "edited predictions": (column("predictions", "prediction", right), "one of them was edited"),
     "an edited history": (
         column("history", "value", lambda t: pc.if_else(pc.equal(t["epoch"], 1), 0.9, t["value"])),
         "and the history has 0.900000: one of them was edited",
-    ),
-    "a history without scores": (
-        lambda b: b.edit("history.parquet", lambda t: t.filter(pc.not_equal(t["split"], "dev"))),
-        "'para' cannot be scored: .*no dev score in the best epoch",
-    ),
-    "another task": (
-        column("predictions", "task", lambda t: pa.array(["lmrd"] * len(t))),
-        "predicts tasks that the stage lacks",
     ),
     "other columns": (
         lambda b: b.edit("history.parquet", lambda t: t.drop_columns(["time"])),
@@ -184,9 +152,11 @@ REFUSED: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("how", REFUSED)
-def test_a_forged_bundle_is_refused(how: str, good: Path, plan: Plan, tmp_path: Path) -> None:
+def test_a_forged_bundle_is_refused(
+    how: str, good: Path, trained_plan: Plan, tmp_path: Path
+) -> None:
     change, message = REFUSED[how]
-    forged = Forgery(good, plan)
+    forged = Forgery(good, trained_plan)
     change(forged)
     refuse(forged.written(tmp_path / "evil.zip"), tmp_path / "results", message)
 
@@ -202,28 +172,15 @@ def refuse(path: Path, root: Path, message: str) -> None:
     assert left == {"store", "work", "work/lock"}
 
 
-def test_an_unchanged_forgery_is_taken_in(good: Path, plan: Plan, tmp_path: Path) -> None:
+def test_an_unchanged_forgery_is_taken_in(good: Path, trained_plan: Plan, tmp_path: Path) -> None:
     """So that the others are refused for their changes alone; `lean` is of earlier bundles."""
-    forged = Forgery(good, plan)
+    forged = Forgery(good, trained_plan)
     forged.about |= {"lean": True, "sources": {"backbone-0": ["minilm"]}}
     assert unbundle(forged.written(tmp_path / "same.zip"), tmp_path).new > 5
 
 
-def test_damage_is_refused_or_changes_nothing(good: Path, tmp_path: Path) -> None:
-    """A file that is cut off, or with a byte that is another one."""
+@pytest.mark.parametrize("share", [0.1, 0.99])
+def test_a_bundle_that_is_cut_off_is_refused(share: float, good: Path, tmp_path: Path) -> None:
     content = good.read_bytes()
-    for share in (0.1, 0.99):
-        (tmp_path / "cut.zip").write_bytes(content[: int(len(content) * share)])
-        root = tmp_path / f"cut{share}"
-        refuse(tmp_path / "cut.zip", root, "is damaged, or no file of")
-    for number, at in enumerate(np.random.default_rng(0).integers(0, len(content), 4)):
-        flipped = bytearray(content)
-        flipped[at] ^= 0xFF
-        (tmp_path / "flipped.zip").write_bytes(flipped)
-        root = tmp_path / f"results{number}"
-        root.mkdir()
-        try:
-            assert unbundle(tmp_path / "flipped.zip", root).new > 5
-        except UserError as error:
-            assert "Nothing was imported" in str(error)
-            assert not any((root / "store").iterdir())
+    (tmp_path / "cut.zip").write_bytes(content[: int(len(content) * share)])
+    refuse(tmp_path / "cut.zip", tmp_path / "results", "is damaged, or no file of")

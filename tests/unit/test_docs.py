@@ -10,15 +10,18 @@ from typing import Any
 import pytest
 from own_tasks import using
 from pages.configuration import configuration_page
+from pages.pictures import BYTES, PICTURES
 from pages.rows import rows_page
 
 from minbert.commands.cli import COMMANDS, STEPS
+from minbert.plan.figures import FIGURES
 from minbert.spec.config import load_config
 from minbert.spec.entry import TaskEntry
+from minbert.spec.figures import FIGURE_KINDS
 from minbert.spec.resolve import Variant, resolve
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TaskSpec
-from minbert.spec.yaml import parse_yaml
+from minbert.spec.yaml import load_yaml, parse_yaml
 from minbert.store.kinds import KINDS
 
 ROOT = Path(__file__).parents[2]
@@ -79,27 +82,21 @@ def test_links_lead_somewhere(name: str) -> None:
 
 
 @every_page
-def test_files_that_are_named_exist(name: str) -> None:
-    for path in re.findall(rf"(?<![\w/.]){FOLDERS}/[\w./-]*\w", TEXT[name]):
-        if path in EXAMPLES or re.search(r"[A-Z]", path.replace("README", "")):
+def test_files_and_modules_that_are_named_exist(name: str) -> None:
+    paths = re.findall(rf"(?<![\w/.]){FOLDERS}/[\w./-]*\w", TEXT[name])
+    modules = re.findall(r"(?<![\w./-])minbert(?:\.[a-z_0-9]+){2,}", TEXT[name])
+    paths += [f"src/{module.replace('.', '/')}" for module in modules]
+    for path in paths:
+        if {path, f"{path}.py"} & EXAMPLES or re.search(r"[A-Z]", path.replace("README", "")):
             continue
-        assert (ROOT / path).exists(), f"{name} names {path}, which is not there"
-
-
-@every_page
-def test_modules_that_are_named_exist(name: str) -> None:
-    for module in set(re.findall(r"(?<![\w./-])minbert(?:\.[a-z_0-9]+){2,}", TEXT[name])):
-        path = ROOT / "src" / module.replace(".", "/")
-        if path.relative_to(ROOT).with_suffix(".py").as_posix() in EXAMPLES:
-            continue
-        assert path.is_dir() or path.with_suffix(".py").exists(), f"{name} names {module}"
+        there = (ROOT / path).exists() or (ROOT / f"{path}.py").exists()
+        assert there, f"{name} names {path}, which is not there"
 
 
 def test_modules_of_the_architecture_exist() -> None:
     package = ROOT / "src" / "minbert"
-    rooms = {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
-    text = TEXT["docs/architecture.md"]
-    named = [m for m in re.findall(r"`(\w+(?:\.\w+)+)`", text) if m.partition(".")[0] in rooms]
+    rooms = {path.parent.name for path in package.glob("*/__init__.py")}
+    named = re.findall(rf"`((?:{'|'.join(rooms)})(?:\.\w+)+)`", TEXT["docs/architecture.md"])
     assert len(named) >= 20
     for module in named:
         path = package / module.replace(".", "/")
@@ -123,45 +120,25 @@ def test_commands_that_are_named_exist(name: str) -> None:
             assert words[1] in {**COMMANDS, **STEPS}, f"{name}: no command for '{line}'"
 
 
-@every_page
-def test_snakemake_is_given_no_target_after_config(name: str) -> None:
-    for line in commands(name):
-        if line.startswith("snakemake") and "--config " in line:
-            given = re.sub(r'"[^"]*"', "KEY=VALUE", line.partition("--config ")[2])
-            first = given.partition(" -")[0].split()
-            assert all("=" in word for word in first), f"{name}: '{line}'"
-
-
 def test_the_page_of_the_configuration_is_what_its_fields_say() -> None:
     said = "run cd tests && python -m pages.configuration"
     assert TEXT["docs/configuration.md"] == configuration_page(), said
 
 
-def test_every_key_of_a_stage_is_documented() -> None:
-    text = TEXT["docs/adding.md"]
+def test_every_key_of_a_stage_and_of_a_task_is_documented() -> None:
+    stages, _, keys = TEXT["docs/adding.md"].partition("Keys of a task:\n")
     for key in {*StageSpec.model_fields, *TaskSpec.model_fields} - {"tasks"}:
-        assert re.search(rf"^- .*`{key}(?:\.\w+)?`", text, re.MULTILINE), key
-
-
-def test_every_key_of_a_task_of_ones_own_is_documented() -> None:
-    _, _, keys = TEXT["docs/adding.md"].partition("Keys of a task:\n")
+        assert re.search(rf"^- .*`{key}(?:\.\w+)?`", stages + keys, re.MULTILINE), key
     named = re.findall(r"^- (`\w+`(?:, `\w+`)*): ", keys, re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", " ".join(named))) == set(TaskEntry.model_fields)
 
 
-def resolved(example: Path | None = None, **settings: Any) -> dict[str, Variant]:
-    """Return the variants of the default grids, with an example file beside them."""
+def resolved(*examples: Path, **settings: Any) -> dict[str, Variant]:
+    """Return the variants of the default grids, with example files beside them."""
     named = load_config([ROOT / "config.yaml"]).grids
-    grids = [str(ROOT / f"workflow/grids/{name}.yaml") for name in named]
-    grids += [str(example)] if example else []
+    grids = [*(f"{ROOT}/workflow/grids/{name}.yaml" for name in named), *map(str, examples)]
     found = resolve(load_config({"grids": grids, **settings}), ROOT)
     return {f"{g.paper}/{name}": v for g in found for name, v in g.variants.items()}
-
-
-def file(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "example.yaml"
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 # The last one needs the parts of the page: tests/pipeline/test_newcomer.py.
@@ -172,37 +149,18 @@ GRIDS = [text for text in YAML if text.startswith("paper: ")]
 
 @pytest.mark.parametrize("example", GRIDS)
 def test_the_examples_of_grids_resolve(tmp_path: Path, example: str) -> None:
+    (path := tmp_path / "example.yaml").write_text(example, encoding="utf-8")
     with using():
-        before = resolved()
-        after = resolved(file(tmp_path, example), **parse_yaml(OWN, "example"))
+        before, after = resolved(), resolved(path, **parse_yaml(OWN, "example"))
     assert before.items() <= after.items()
     assert len(after) > len(before)
 
 
-def test_the_first_example_is_short_and_one_of_the_second_is_known_already(tmp_path: Path) -> None:
-    first, second, *_ = blocks("docs/adding.md", "yaml")
-    assert len(first.splitlines()) <= 5
-    variants = resolved(file(tmp_path, second))
-    names = ("hybrid-bert", "hybrid-bert-lr1e-5")
-    one, same = (variants[f"hybrid-bert/{name}"].stages[0].spec for name in names)
-    assert one == same
-
-
 def test_the_example_of_an_override_changes_every_stage() -> None:
     (example,) = blocks("docs/configuration.md", "yaml")
-    plain, changed = resolved(), resolved(**parse_yaml(example, "example"))
-    for name, variant in changed.items():
-        for before, after in zip(plain[name].stages, variant.stages, strict=True):
-            factor = 1 if after.spec.trainable == "heads" else 50
-            assert after.spec.optimiser.lr == pytest.approx(factor * before.spec.optimiser.lr)
-            assert {task.batch_size for task in after.spec.tasks.values()} == {32}
-            assert "sts" not in after.spec.tasks or after.spec.tasks["sts"].weight == 2
-    schedules = {
-        n: v.stages[0].spec.optimiser.schedule.name for n, v in changed.items() if v.stages
-    }
-    assert schedules["hybrid-bert/1-bert"] == "linear"
-    assert schedules["hybrid-bert/sequential-onecycle"] == "onecycle"
-    assert schedules["hybrid-bert/sequential"] == "constant"
+    for variant in resolved(**parse_yaml(example, "example")).values():
+        for stage in variant.stages:
+            assert {task.batch_size for task in stage.spec.tasks.values()} == {32}
 
 
 def test_the_kinds_of_nodes_and_their_files_are_documented() -> None:
@@ -221,15 +179,8 @@ def test_the_columns_of_tables_are_documented() -> None:
     from minbert.train.evaluation import PREDICTIONS
     from minbert.train.history import SCHEMA as HISTORY
 
-    schemas = {
-        "examples": EXAMPLES,
-        "labels": LABELS,
-        "rows": ROWS,
-        "tokens": TOKENS,
-        "history": HISTORY,
-        "predictions": PREDICTIONS,
-        "scores": SCORES,
-    }
+    schemas = {"examples": EXAMPLES, "labels": LABELS, "rows": ROWS, "tokens": TOKENS}
+    schemas |= {"history": HISTORY, "predictions": PREDICTIONS, "scores": SCORES}
     text = TEXT["docs/pipeline.md"]
     for name, schema in schemas.items():
         (columns,) = re.findall(rf"^`{name}.parquet`:\n\n((?:[- ] .+\n)+)", text, re.MULTILINE)
@@ -247,3 +198,27 @@ def test_the_columns_of_tables_are_documented() -> None:
 
 def test_the_page_of_rows_is_what_the_grids_say() -> None:
     assert TEXT["docs/rows.md"] == rows_page(ROOT), "run cd tests && python -m pages.rows"
+
+
+def test_every_figure_and_kind_is_listed() -> None:
+    text = TEXT["docs/figures.md"]
+    grids = resolve(load_config([ROOT / "config.yaml"]), ROOT)
+    papers = {grid.paper for grid in grids}
+    planned = {f"figures/{grid.paper}/{name}" for grid in grids for name in grid.figures}
+    planned |= {f"figures/all/{name}" for name in load_yaml(ROOT / FIGURES)["figures"]}
+    listed: set[str] = set()
+    for name in re.findall(r"`(figures/[\w-]+/[\w-]+)`", text):
+        listed |= {name.replace("PAPER", paper) for paper in papers}
+    for paper, names in re.findall(r"`figures/([\w-]+)`\):\n((?:\n?- .*\n(?:  .*\n)*)+)", text):
+        listed |= {f"figures/{paper}/{name}" for name in re.findall(r"`([a-z-]+)`", names)}
+    assert listed == planned
+    assert set(FIGURE_KINDS) <= set(re.findall(r"`([\w-]+)`", text))
+
+
+def test_all_pictures_are_small_and_shown() -> None:
+    names = {name for pictures in PICTURES.values() for name in pictures.values()}
+    pictures = {path.name: path for path in (ROOT / "docs" / "img").iterdir()}
+    assert pictures.keys() == {f"{name}.webp" for name in names} | {"rooms.svg"}
+    for name, path in pictures.items():
+        assert any(f"img/{name})" in text for text in TEXT.values()), f"{name} is shown nowhere"
+        assert path.stat().st_size <= BYTES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,23 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 from figure_files import Row, history, make_inputs
 from figure_texts import drawn
-from matplotlib import colormaps
-from matplotlib.colors import to_rgb
 from scipy.stats import binomtest, t
 
 from minbert.base.errors import UserError
 from minbert.evaluate.predictions import Predicted
 from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.statistics import Interval, interval
-from minbert.figures import style
-from minbert.figures.architectures import blocks
 from minbert.figures.histories import Of, curve_of, read_history, running_mean
-from minbert.figures.inputs import mean_of
 from minbert.figures.predictions import binned, calibration_error, confusion, wilson
 from minbert.figures.published_reproduced import single_run
 from minbert.figures.rows import step
-from minbert.figures.score_parameters import front
-from minbert.spec.architecture import BERT_BASE
 
 
 def test_running_mean_golden() -> None:
@@ -89,22 +81,6 @@ def test_a_published_number_meets_the_interval_of_a_single_run() -> None:
     assert alone == Interval(0.5, None, None, 1), "one run says nothing of others"
 
 
-def test_long_bars_do_not_squeeze_the_points_together() -> None:
-    """As over two seeds, whose interval is 13 standard deviations wide."""
-    short, long = Interval(0.4, 0.3, 0.5, 2), Interval(0.8, -2.0, 3.6, 2)
-    low, high = style.ends([short, long])
-    assert low <= 0.3 and 0.8 < high <= 1.0, "the short bar in whole, the long one cut"
-    low, high = style.ends([Interval(0.5)], [0.51])
-    assert high - low == pytest.approx(0.2), "small differences stay small"
-
-
-def test_the_front_has_what_nothing_smaller_beats() -> None:
-    sizes = {"a": 5, "b": 1, "c": 5, "d": 9, "e": 9, "f": 3}
-    means = {"a": 0.6, "b": 0.5, "c": 0.7, "d": 0.7, "e": 0.65, "f": 0.4}
-    assert front(sizes, means) == ["b", "c"]
-    assert front(sizes, {"d": 0.1, "e": 0.1}) == ["d"]
-
-
 @pytest.mark.parametrize(
     ("label", "other", "said"),
     [
@@ -117,60 +93,6 @@ def test_the_front_has_what_nothing_smaller_beats() -> None:
 )
 def test_a_step_is_named_by_what_it_adds(label: str, other: str, said: str) -> None:
     assert step(label, other, {"MTP": "max pooling", "SGD": "descent"}) == said
-
-
-WHOLE = ["embeddings", "layers 1 to 12", "pooler"]
-
-
-@pytest.mark.parametrize(
-    ("shared", "end", "names", "together"),
-    [
-        ("all", "bottom", WHOLE, [True, True, True]),
-        ("none", "bottom", WHOLE, [False, False, False]),
-        (
-            11,
-            "bottom",
-            [WHOLE[0], "layers 1 to 11", "layer 12", "pooler"],
-            [True, True, False, False],
-        ),
-        (
-            2,
-            "top",
-            [WHOLE[0], "layers 1 to 10", "layers 11 to 12", "pooler"],
-            [False, False, True, True],
-        ),
-    ],
-)
-def test_blocks_are_the_whole_encoder(
-    shared: Any, end: str, names: list[str], together: list[bool]
-) -> None:
-    found = blocks({"shared_layers": shared, "shared_end": end}, BERT_BASE)
-    assert [block.name for block in found] == names
-    assert [block.shared for block in found] == together
-    assert sum(block.parameters for block in found) == 109_482_240
-
-
-@pytest.mark.parametrize("colors", ["Blues", "PuOr"])
-def test_words_on_a_heat_map_can_be_read_on_every_colour(colors: str) -> None:
-    values = np.linspace(0, 1, 51)[None]
-    with style.style():
-        _, (axes,) = style.panels(1, 1)
-        style.heat_map(axes, values, [["w"] * 51], ["r"], [""] * 51, (0, 1), colors)
-    for value, text in zip(values[0], axes.texts, strict=True):
-        rgb = np.array(colormaps[colors](value)[:3])
-        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-        behind = float(linear @ [0.2126, 0.7152, 0.0722])
-        ink = {"black": 0.0, "white": 1.0}[text.get_color()]
-        light, dark = max(ink, behind) + 0.05, min(ink, behind) + 0.05
-        assert light / dark > 4.4, "WCAG 2 asks for 4.5 (section 1.4.3)"
-
-
-def test_series_differ_by_colour_line_and_marker() -> None:
-    assert len({str(style.look(index)) for index in range(49)}) == 49
-    first = [style.look(index) for index in range(len(style.LOOKS))]
-    grey = [np.dot(to_rgb(look.color), (0.299, 0.587, 0.114)) for look in first]  # as Pillow's L
-    assert min(np.diff(sorted(grey[:4]))) > 0.12, "four papers can be told apart in grey"
-    assert min(abs(np.diff(grey))) > 0.12, "and neighbours"
 
 
 def test_each_row_has_its_own_floor_and_a_cross_below_it(tmp_path: Path) -> None:
@@ -217,12 +139,3 @@ def test_variants_of_other_examples_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)
     with pytest.raises(UserError, match=r"its dev examples of 'sst' are not those of"):
         drawn("confusion-matrix", inputs, "a b", task="sst")
-
-
-def test_numbers_of_seeds_and_long_labels_in_words() -> None:
-    assert [mean_of(of) for of in ([1, 1], [3], [2, 1], [3, 1, 2, 1])] == [
-        *("1 seed", "mean of 3 seeds", "mean of 1 or 2 seeds", "mean of 1, 2 or 3 seeds")
-    ]
-    assert style.shorten("a  short\nlabel", 20) == "a short label"
-    cut = style.shorten("RSS + MP + GS + CNN + Res + MLP[2]", 20)
-    assert cut == "RSS + MP +\u2026+ MLP[2]" and len(cut) <= 20

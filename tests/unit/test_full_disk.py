@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from chaos.compare import read_store, written_points
-from following import log, start, stored_run
+from chaos.compare import written_points
+from following import log, start, stored
 from small_disk import SmallDisk, small_disk
 
 from minbert.base.errors import explain_os_error
@@ -124,10 +124,9 @@ def test_a_store_on_a_full_disk_gets_every_point_when_there_is_room(
         assert follower.pending()
     disk.free()
     follower.sweep()
-    run = stored_run(root, journal.folder)
-    assert run.info.status == "FINISHED"
-    points = read_store(root / "mlflow.db").points[run.info.run_id]
-    assert points == written_points(Attempt(journal.folder)) and sum(points.values()) == 9000
+    run = stored(root, journal.folder)
+    assert run.status == "FINISHED"
+    assert run.points == written_points(Attempt(journal.folder)) and run.points.total() == 9000
 
 
 def test_a_full_log_stops_neither_follower_nor_training(disk: SmallDisk) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
 from minbert.store.job import Job
 from minbert.store.record import ADOPTED
-from study import search, tables
+from study import tables
 from study.again import compared
 from study.quora import split, write
 
@@ -86,12 +85,6 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
     pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), path)
 
 
-def test_predictions_are_compared_without_common_scores(trained_plan: Plan) -> None:
-    """As where the study's scores were published without the row."""
-    scores, counts = compared(str(trained_plan.root), str(trained_plan.root), "one/three")
-    assert scores.empty and counts["predictions"].sum() > 0
-
-
 FIRST, SECOND, THIRD, OTHER = ("f" * 16, "a" * 16, "1" * 16, "c" * 16)
 
 
@@ -138,38 +131,3 @@ def test_a_table_that_was_not_made_is_named(
     (tmp_path / "made" / "study-gte" / "only" / "tables" / "p.csv").unlink()
     with pytest.raises(SystemExit, match=r"only/tables/p\.csv: there is no such file.*make study"):
         tables.copy()
-
-
-def test_the_searchs_table_has_what_each_setting_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    def runs(root: Path) -> SimpleNamespace:
-        if root.name != "7.5-800-linear":
-            raise UserError("no run has finished")
-        scores = {0: [0.1] * 8 + [0.5, 0.3], 100: [0.2] * 8 + [0.3, 0.4]}
-        rows = [
-            (seed, "sst", epoch + 1, 80 * (epoch + 1), value)
-            for seed, values in scores.items()
-            for epoch, value in enumerate(values)
-        ]
-        history = pd.DataFrame([*rows, (0, "sts", 10, 800, 0.9)])
-        history.columns = pd.Index(["seed", "task", "epoch", "step", "value"])
-        own = {"paper": "hybrid-bert", "variant": "1-bert", "split": "dev", "metric": "accuracy"}
-        scores = pd.DataFrame({"task": ["sst"], "floor": 0.25})
-        predictions = pd.DataFrame(
-            {"seed": [0, 0, 100, 100], "task": "sst", "label": [1.0, 2, 1, 2]}
-        )
-        predictions["prediction"] = [1.0, 2, 1, 1]
-        specs = pd.DataFrame([{**own, "stage": "main", "optimiser.schedule.name": "cosine"}])
-        return SimpleNamespace(
-            histories=lambda: history.assign(**own, stage="main"),
-            scores=scores.assign(**own),
-            predictions=lambda: predictions.assign(**own),
-            specs=lambda: specs,
-        )
-
-    monkeypatch.setattr("study.search.minbert.open", runs)
-    (line,) = search.table().to_dict("records")
-    assert [line[name] for name in ("kind", "task", "schedule", "rate", "steps", "seeds")] == [
-        *("all tasks, deep heads", "sst", "cosine", 7.5, 800, 2)
-    ]
-    found = [line[n] for n in ("best", "at_80", "last", "gain", "scored", "lowest", "floor")]
-    assert found == pytest.approx([0.45, 0.15, 0.35, -0.05, 0.75, 0.5, 0.25])

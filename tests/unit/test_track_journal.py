@@ -18,12 +18,23 @@ from minbert.track.store import on_network_disk, shown, sqlite_path, tracking_ur
 RUN = {"experiment": "paper", "key": "abcdef0123456789", "seed": 0, "name": "one . s0"}
 
 
-def test_a_job_pays_for_no_heavy_import() -> None:
-    code = "import sys, minbert.track.journal; print(*sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+HEAVY = {"mlflow", "pandas", "torch", "numpy", "pyarrow", "pydantic", "socket"}
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import minbert.track.journal", HEAVY),
+        ("from minbert.track.follower import Follower; Follower('.').finish()", {"mlflow"}),
+    ],
+    ids=["job", "follower of nothing"],
+)
+def test_no_heavy_import_without_need(code: str, absent: set[str], tmp_path: Path) -> None:
+    words = [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"]
+    out = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path)
     loaded = {name.partition(".")[0] for name in out.stdout.split()}
-    assert "minbert" in loaded
-    assert not loaded & {"mlflow", "pandas", "torch", "numpy", "pyarrow", "pydantic", "socket"}
+    assert "minbert" in loaded and not loaded & absent and out.stderr == ""
+    assert not (tmp_path / "mlflow.db").exists()
 
 
 def test_rows_come_back_as_they_were_logged(tmp_path: Path) -> None:
@@ -81,11 +92,6 @@ def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     assert tracking_uri(tmp_path, "sqlite:///other.db") == f"sqlite:///{tmp_path}/other.db"
     assert shown("at https://me:secret@host/x failed") == "at https://***@host/x failed"
-
-
-@pytest.mark.parametrize(("kind", "network"), [("nfs", True), ("ext2/ext3", False)])
-def test_a_network_disk_is_known_by_its_kind(
-    kind: str, network: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("minbert.track.store.lines_of", lambda *_: [kind])
-    assert on_network_disk(Path("/results")) == network
+    for kind, network in (("nfs", True), ("ext2/ext3", False)):
+        monkeypatch.setattr("minbert.track.store.lines_of", lambda *_, kind=kind: [kind])
+        assert on_network_disk(tmp_path) == network

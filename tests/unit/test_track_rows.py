@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from mlflow.entities import Run
 from trained_root import plan_of, run_folder
 
 from minbert.base.files import read_json, write_json, write_text
-from minbert.evaluate.text import csv_text, read_csv
+from minbert.evaluate.text import csv_text
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
-from minbert.publish.publish import PartialJob
 from minbert.store.plans import write_plan
 from minbert.track.follower import Follower
 from minbert.track.journal import attempts, newest_attempts
@@ -137,37 +135,6 @@ def test_two_folders_with_one_store_keep_their_rows_apart(root: Path, tmp_path: 
     current = (run.data for run in rows if Tag.SUPERSEDED not in run.data.tags)
     found = sorted(data.metrics["best/overall"] for data in current)
     assert found == pytest.approx([0.1, 0.6])
-
-
-def make_table(plan: Plan, folder: Path) -> Path:
-    """Make the scores and the table of paper `one` in `folder`; return where the table is."""
-    for name in ("scores/one", "tables/one"):
-        described = plan.shown[name].describe()
-        job = PartialJob(plan.root, described, None, 1, folder=folder)
-        job.out.mkdir(parents=True)
-        import_module(described["maker"]).make(job)
-    return job.out
-
-
-def test_the_metrics_of_runs_are_the_figures_of_the_table(
-    trained_plan: Plan, tmp_path: Path
-) -> None:
-    """Of variants of one stage and of several, and of a task that a stage only carries along."""
-    table = make_table(trained_plan, tmp_path)
-    (scores_path,) = tmp_path.rglob("scores.parquet")
-    scores = pq.read_table(scores_path).to_pylist()
-    keys = {(row["variant"], row["task"]): row["key"] for row in scores if row["split"] == "dev"}
-    runs = {key: attempt.end() for (key, _), attempt in newest_attempts(trained_plan.root).items()}
-    columns = {"overall_normalised_mean": "overall"}
-    columns |= {f"{task}_mean": task for task in ("sst", "para", "sts")}
-    compared = set()
-    for row in read_csv(table / "table.csv"):
-        for column, task in columns.items():
-            ours = (runs.get(keys.get((row["variant"], task), "")) or {}).get("metrics", {})
-            if row["split"] == "dev" and f"best/{task}" in ours:
-                assert float(row[column]) == pytest.approx(ours[f"best/{task}"], rel=1e-7)
-                compared.add(f"{row['variant']} {task}")
-    assert {"three overall", "three para", "staged sts", "adapted sst", "fused sts"} <= compared
 
 
 def test_a_run_says_what_it_learnt(tmp_path: Path) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import socket
-import sqlite3
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-from following import finish, results, start, wait_for, write_page
+from chaos.compare import read_store, written_points
+from following import finish, log, results, start, stored, wait_for, write_page
 from http_server import in_thread
 from serving import free_port, serving
 
@@ -23,8 +22,9 @@ from minbert.base.files import write_text
 from minbert.commands.cli import main
 from minbert.spec.protocol import Measured
 from minbert.track.follower import Follower
+from minbert.track.journal import Attempt
 from minbert.track.papers import table_url
-from minbert.track.store import check_store
+from minbert.track.store import Tag, check_store, open_store
 from minbert.track.ui import check_port, serve
 
 
@@ -37,6 +37,7 @@ def ask(address: str, path: str) -> bytes:
 def test_the_ui_answers_and_a_follower_catches_up_with_it(
     tmp_path: Path, mlflow_store: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """After a server that ended in the middle of a run."""
     (root := tmp_path / "served").mkdir()
     results(root, mlflow_store)
     write_text(root / "tables" / "paper.md", "| local |")
@@ -45,14 +46,16 @@ def test_the_ui_answers_and_a_follower_catches_up_with_it(
     Follower(root).finish()
     port, jobs = free_port(), tmp_path / "jobs"
     address = f"http://127.0.0.1:{port}"
-    journal = start(jobs, "b", experiment="remote")
+    follower = Follower(jobs, address)
+    log(journal := start(jobs, "b", experiment="remote"), range(3))
+    with serving(root, port):
+        follower.sweep()
+    assert stored(root, journal.folder).points.total() == 3
     for step, value in enumerate([0.5, math.nan, math.inf], 1):
         journal.log(Measured(step, step, "dev", "overall", "normalised", value, 1.7e9))
     journal.end("FINISHED")
     write_text(jobs / "tables" / "paper.md", "| remote |")
     write_page(jobs, 1.0, (), identity="another", b={"best/sst": 0.5})
-
-    follower = Follower(jobs, address)
     for _ in range(2):
         follower.sweep()
     assert capfd.readouterr().err.count("does not answer") == 1
@@ -61,27 +64,21 @@ def test_the_ui_answers_and_a_follower_catches_up_with_it(
     with serving(root, port) as lines:
         with pytest.raises(urllib.error.HTTPError, match="404"):  # It runs commands.
             ask(address, "/ajax-api/3.0/mlflow/assistant/config")
-        with sqlite3.connect(root / "mlflow.db") as connection:
-            ids = dict(connection.execute("SELECT name, experiment_id FROM experiments"))
-        assert f"local: {table_url(address, str(ids['local']))}" in lines
+        experiment = open_store(root).client.get_experiment_by_name("local").experiment_id
+        assert f"local: {table_url(address, experiment)}" in lines
         assert b"<title>MLflow" in ask(address, "/")
-
         wait_for(lambda: not (follower.sweep() or follower.failing), "the server")
         told = capfd.readouterr().err
         assert "answers again" in told
         assert "FutureWarning" not in told, "of a server that was chosen"
         assert follower.finish() == 0
-        with sqlite3.connect(root / "mlflow.db") as connection:
-            grids = "SELECT run_uuid FROM tags WHERE key = 'minbert.kind' AND value = 'grid'"
-            runs = [run for (run,) in connection.execute(grids)]
+        runs = read_store(root / "mlflow.db").items()
+        grids = [name for name, run in runs if run.tags.get(Tag.KIND) == "grid"]
         query = "/get-artifact?path=tables/paper.md&run_uuid="
-        assert {ask(address, f"{query}{run}") for run in runs} == {b"| local |", b"| remote |"}
-    with sqlite3.connect(root / "mlflow.db") as connection:
-        points = connection.execute(
-            "SELECT step, value, is_nan FROM metrics WHERE key LIKE 'dev/%'"
-        )
-        largest = sys.float_info.max
-        assert points.fetchall() == [(1, 0.5, 0), (2, 0.0, 1), (3, largest, 0)]
+        assert {ask(address, f"{query}{run}") for run in grids} == {b"| local |", b"| remote |"}
+    run = stored(root, journal.folder)
+    assert run.status == "FINISHED"
+    assert run.points == written_points(Attempt(journal.folder)) and run.points.total() == 6
     with pytest.raises(OSError, match=r"refused|reset"):  # the latter by one that is about to end
         ask(address, "/")
 
@@ -145,14 +142,17 @@ def answering(status: int) -> Iterator[str]:
         yield address.replace("//", "//me:secret@")
 
 
-@pytest.mark.parametrize("status", [401, 404, 503])
+@pytest.mark.parametrize("status", [401, 404, 503, None])
 def test_a_server_that_refuses_us_or_may_answer_later(
-    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    status: int | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     finish(tmp_path, "k")
-    with answering(status) as uri:
+    with answering(status) if status else nullcontext(f"http://127.0.0.1:{free_port()}") as uri:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-        if status < 500:
+        if status and status < 500:
             with pytest.raises(UserError, match=rf"no run can .* failed with error code {status}"):
                 check_store(tmp_path)
         else:
@@ -163,8 +163,3 @@ def test_a_server_that_refuses_us_or_may_answer_later(
         main(["ui", "--results", str(tmp_path)])  # A browser can still ask for a login.
     told = capfd.readouterr()
     assert "/#/experiments" in told.out and "secret" not in told.out + told.err
-
-
-def test_a_server_that_is_away_may_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
-    check_store(tmp_path)
