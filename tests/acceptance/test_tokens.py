@@ -13,6 +13,7 @@ from typing import Any
 
 import encoders
 import pytest
+from tokenizers import processors
 
 from minbert.base.errors import UserError
 from minbert.data.tokenise import encode
@@ -72,6 +73,17 @@ def saved(*added: str, **settings: Any) -> Edit:
     return edit
 
 
+def frame_pairs_alone(folder: Path) -> None:
+    """Put no special tokens around a single sentence."""
+    tokenizer = load_tokenizer(folder / FAST)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    save_tokenizer(tokenizer, folder / FAST)
+
+
 def alone(name: str) -> Edit:
     """Leave no other file of a tokenizer in the folder."""
     return lambda folder: [p.unlink() for p in folder.iterdir() if p.name not in (CONFIG, name)]
@@ -126,6 +138,7 @@ TABLE: dict[str, list[tuple[str, tuple[Edit, ...], str]]] = {
             "",
         ),
         ("fast, no added tokens", (*PIECED, put(FAST, added_tokens=[])), f"{FAST} added_tokens"),
+        ("fast, frames pairs alone", (*PIECED, frame_pairs_alone), f"{FAST} post_processor"),
         ("fast, frames nothing", (*PIECED, put(FAST, post_processor=None)), f"{FAST} post_proc"),
         ("as saved, cased", (*PLAIN, saved(do_lower_case=False)), ""),
         ("as saved, special tokens", (*USER, put(MAP, **MORE), saved()), ""),

@@ -66,6 +66,8 @@ def plan(
 def test_the_overall_score_of_an_own_paper_is_of_all_its_tasks() -> None:
     (grid,) = plan().grids
     assert grid.tasks == grid.overall_tasks == ("sst", "news", "points", "same")
+    data = [plan().made_from(tasks)["data"] for tasks in (["news", "same"], ["news", "sst"])]
+    assert data == ["own files", "builtin"], "called generated only if some are"
     assert overall_tasks(["sst", "sts"]) == ("sst", "para", "sts"), "of built-in tasks as ever"
     claim = "claims: [{text: x, section: s, variant: all, against: part, task: overall}]"
     made = plan(f"overall_tasks: [news]\n{claim}")
