@@ -17,10 +17,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from minbert.base.errors import UserError
-from minbert.base.files import write_text
+from minbert.base.files import write_json, write_text
 from minbert.model.convert import convert_hugging_face
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.architecture import WEIGHTS
+from minbert.spec.hugging_face import SHARDS
 
 State = dict[str, Tensor]
 Edit = Callable[[Path], object]
@@ -42,6 +43,16 @@ def put(name: str, text: str) -> Edit:
 
 def remove(name: str) -> Edit:
     return lambda folder: (folder / name).unlink()
+
+
+def shard(folder: Path) -> None:
+    """Split the weights of a folder into two files with an index."""
+    state = load_file(folder / WEIGHTS)
+    (folder / WEIGHTS).unlink()
+    names = {t: f"model-{n % 2}-of-2.safetensors" for n, t in enumerate(sorted(state))}
+    for name in set(names.values()):
+        save_file({t: state[t] for t, of in names.items() if of == name}, folder / name)
+    write_json(folder / SHARDS, {"metadata": {}, "weight_map": names})
 
 
 def old_names(state: State) -> State:
@@ -68,8 +79,8 @@ def halved(state: State) -> State:
 
 @pytest.mark.parametrize(
     ("edit", "within"),
-    [(weights(old_names), 0.0), (weights(halved), 1e-2)],
-    ids=["old names", "other precision"],
+    [(weights(old_names), 0.0), (shard, 0.0), (weights(halved), 1e-2)],
+    ids=["old names", "shards", "other precision"],
 )
 def test_other_forms_of_the_same_weights(
     folders: Folders, tmp_path: Path, edit: Edit, within: float

@@ -138,10 +138,14 @@ def test_a_backbone_folder_is_named_by_its_files(tmp_path: Path) -> None:
     folder = tmp_path / "bert"
     folder.mkdir()
     write_json(folder / "config.json", BERT)
-    (folder / "model.safetensors").write_bytes(b"weights")
+    shards = [folder / f"model-0000{n}-of-00002.safetensors" for n in (1, 2)]
+    for number, path in enumerate(shards):
+        path.write_bytes(b"weights" * (number + 1))
+    index = {"weight_map": {"a": shards[0].name, "b": shards[1].name, "c": shards[0].name}}
+    write_json(folder / "model.safetensors.index.json", index)
     first = sources(tmp_path, backbone=str(folder)).backbone
-    assert set(first.spec["files"]) == {"config.json", "model.safetensors"}
-    (folder / "model.safetensors").write_bytes(b"others.")
+    assert set(first.spec["files"]) >= {path.name for path in shards}
+    shards[1].write_bytes(b"other weights.")
     shutil.copytree(folder, tmp_path / "copy")
     second, copied = (sources(tmp_path, backbone=str(tmp_path / n)) for n in ("bert", "copy"))
     assert first.key != second.backbone.key == copied.backbone.key

@@ -13,7 +13,7 @@ from minbert.data.tokenizer import folder_tokenizer, save_tokenizer
 from minbert.model.encoder import whole_encoder
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.architecture import WEIGHTS, Architecture
-from minbert.spec.hugging_face import from_hugging_face
+from minbert.spec.hugging_face import backbone_files, from_hugging_face
 from minbert.spec.stage import Dropout
 
 log = logging.getLogger(__name__)
@@ -24,21 +24,23 @@ _OLD_NAMES = {"gamma": "weight", "beta": "bias"}  # TensorFlow's, of a norm
 def convert_hugging_face(folder: Path, out: Path) -> Architecture:
     """Convert a Hugging Face `folder` to a backbone folder `out`; return its architecture.
 
-    Reads `config.json`, `model.safetensors` and the tokenizer's files; writes
+    Reads `config.json`, `model.safetensors` or its shards, and the tokenizer's files; writes
     `model.safetensors` (float32, names of `whole_encoder`), `config.json` and `tokenizer.json`. An
     encoder without a pooler gets a new one. Raises `UserError`, naming file and tensor, if
     something is missing, unfit, or a pickle.
     """
     arch = from_hugging_face(folder / "config.json")
     tokenizer = folder_tokenizer(folder, arch)
-    if not (folder / WEIGHTS).is_file():
+    paths = [path for path in backbone_files(folder) if path.suffix == ".safetensors"]
+    if not paths:
         raise UserError(
             f"{folder}: has no {WEIGHTS}. Weights in a pickle, such as pytorch_model.bin, can run "
             "code when read, and are refused: use a revision of the model that has the file, or "
             "convert them where you trust them: transformers' from_pretrained, then "
             "save_pretrained(..., safe_serialization=True)"
         )
-    save_weights(out / WEIGHTS, _convert(load_weights(folder / WEIGHTS), arch, folder))
+    tensors = {name: tensor for path in paths for name, tensor in load_weights(path).items()}
+    save_weights(out / WEIGHTS, _convert(tensors, arch, folder))
     write_json(out / "config.json", arch.model_dump())
     save_tokenizer(tokenizer, out / "tokenizer.json")
     return arch

@@ -8,6 +8,8 @@ from minbert.spec.architecture import WEIGHTS, Architecture
 from minbert.spec.parts import load_part
 from minbert.spec.yaml import inside, validated
 
+SHARDS = "model.safetensors.index.json"
+"""Says which of several files has which tensor; counts if there is no `WEIGHTS`."""
 FILES = ("config.json", WEIGHTS, "tokenizer.json", "vocab.txt", "tokenizer_config.json")
 """The files of a Hugging Face folder that a backbone is made from, as far as present."""
 
@@ -48,5 +50,9 @@ def from_hugging_face(path: Path) -> Architecture:
 
 
 def backbone_files(folder: Path) -> list[Path]:
-    """Return the files of a Hugging Face folder that a backbone is made from, of `FILES`."""
-    return [path for path in (folder / name for name in FILES) if path.is_file()]
+    """Return the files of a Hugging Face folder that a backbone is made from: `FILES`, shards."""
+    found = [folder / name for name in FILES]
+    if not (folder / WEIGHTS).is_file() and (folder / SHARDS).is_file():
+        shards = read_json(folder / SHARDS)["weight_map"].values()
+        found += [folder / SHARDS, *sorted({folder / name for name in shards})]
+    return [path for path in found if path.is_file()]

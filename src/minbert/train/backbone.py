@@ -6,7 +6,7 @@ from minbert.base.errors import UserError
 from minbert.data.identity import check_unchanged
 from minbert.data.tokenizer import BESIDE
 from minbert.model.convert import convert_hugging_face
-from minbert.spec.hugging_face import FILES, backbone_files
+from minbert.spec.hugging_face import FILES, SHARDS, backbone_files
 from minbert.store.job import Job
 
 
@@ -30,7 +30,7 @@ def download(name: str, revision: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        wanted = [*FILES, *BESIDE]
+        wanted = [*FILES, *BESIDE, SHARDS, "model-*.safetensors"]
         return Path(snapshot_download(name, revision=revision, allow_patterns=wanted))
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
