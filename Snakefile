@@ -18,7 +18,7 @@ from minbert.plan.describe import record_of
 from minbert.plan.pending import asked, check_sources, pending
 from minbert.plan.plan import Plan
 from minbert.spec.config import config_files
-from minbert.store.plans import plan_name
+from minbert.store.node import digest
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
@@ -41,7 +41,7 @@ with reraise_as(WorkflowError):
         workflow.configfiles = [str(file) for file in FILES]
     FILES = [Path(file) for file in workflow.configfiles]
     PLAN = read_plan(FILES, GIVEN.config_args, BASE) if MAIN else Plan.load(config, BASE)
-    NAME = plan_name(record_of(PLAN))  # of the record that its jobs read (store.plans)
+    NAME = digest(record_of(PLAN))  # of the record that its jobs read (store.plans)
     JOBS = pending(PLAN)
     check_sources(JOBS)
     CORES = None if CLUSTER else workflow.resource_settings.cores

@@ -15,7 +15,6 @@ from minbert.commands.cli import main
 from minbert.commands.gc import delete, leftovers
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
-from minbert.store.kinds import KINDS
 from minbert.store.plans import description_path
 
 GRID = """paper: hybrid-bert
@@ -42,7 +41,7 @@ def fill(made: Plan, seeds: tuple[int, ...] = (0,)) -> set[Path]:
     write(made)
     folders = set()
     for node in made.nodes.values():
-        for seed in seeds if KINDS[node.kind].seeded else (None,):
+        for seed in seeds if node.kind == "train" else (None,):
             folder = node.folder(made.root, seed)
             folders.add(folder)
             for name in node.outputs:

@@ -153,7 +153,7 @@ def test_what_is_in_no_key_belongs_to_the_plan_that_says_it(tmp_path: Path) -> N
         return str(described["extra"]["device"])
 
     assert device(name) == "cpu" and device(other) == "cuda:2"
-    with pytest.raises(UserError, match="with the plan '00'"):
+    with pytest.raises(UserError, match=r"00\.json is missing"):
         device("00")
 
 

@@ -12,18 +12,15 @@ from typing import Any
 import pytest
 from factories import finish, make_plan, put
 from own_tasks import using
-from planning import planning_folder
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
 from minbert.data import dataset
 from minbert.data.identity import checksum, sha256
-from minbert.plan.experiment import Experiment
 from minbert.plan.pending import check_sources, pending
 from minbert.plan.sources import Sources
 from minbert.spec.config import REVISION, load_config
 from minbert.spec.protocol import LMRD_URL, SPLITS
-from minbert.spec.resolve import StageRef
 from minbert.spec.task import BUILT_IN, TASKS, Task
 from minbert.store.job import Job
 from minbert.store.node import Node, canonical
@@ -170,19 +167,6 @@ def test_backbones_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         sources(tmp_path, **config)
-
-
-def test_cross_pairs_need_two_token_types(tmp_path: Path) -> None:
-    (tmp_path / "bert").mkdir()
-    write_json(tmp_path / "bert" / "config.json", BERT | {"type_vocab_size": 1})
-    tasks = {"sst": {"loss": "cross_entropy"}, "sts": {"loss": "mse", "pairing": "cross"}}
-    grid = {"paper": "p", "title": "T", "overall": "plain", "variants": {"v": {"tasks": tasks}}}
-    planning_folder(tmp_path, json.dumps(grid))
-    values = {"grids": "g", "data": "builtin", "results": str(tmp_path / "results")}
-    asked = load_config({**values, "backbone": str(tmp_path / "bert")})
-    experiment = Experiment.read(asked, tmp_path)
-    with pytest.raises(UserError, match=r"^p: v/main: task 'sts'.*type_vocab_size is 1; choose"):
-        experiment.train(StageRef("p", "v", "main"))
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,6 @@ from minbert.publish.checks import check_run, upgraded
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.yaml import load_yaml
 from minbert.store.code import differs
-from minbert.store.kinds import KINDS
 from minbert.store.node import Node, canonical, digest, finished, seed_folders
 from minbert.store.record import ADOPTED, adoptions
 
@@ -165,7 +164,7 @@ class Acceptance:
             if there and backbone_digest(path) != record["backbone"]:
                 raise UserError("started from a backbone with other weights")
         for name, need in node.needs.items():
-            if KINDS[need.node.kind].seeded:
+            if need.node.kind == "train":
                 was, of = old["needs"][name], need.seed_for(seed)
                 new = self.found.get((need.node.key, of))
                 new_key = new.old if new else need.node.key

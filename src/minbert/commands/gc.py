@@ -38,13 +38,13 @@ def leftovers(plan: Plan) -> list[Leftover]:
         for folder in filter(_is_ours, place.glob("*")):
             unneeded = [folder]
             if node := plan.nodes.get((kind, folder.name)):
-                seeds = seed_folders(folder) if KINDS[kind].seeded else {}
+                seeds = seed_folders(folder) if kind == "train" else {}
                 unneeded = [path for seed, path in seeds.items() if seed not in plan.config.seeds]
                 if place.name == "work":
                     done = (path for seed, path in seeds.items() if node.done(plan.root, seed))
                     unneeded += filter(_holds_a_state, {*done} - {*unneeded})
             title = ""
-            with suppress(FileNotFoundError, UserError):
+            with suppress(UserError):
                 described = described_in(description_path(plan.root, kind, folder.name))
                 title = str(described.get("title", ""))
             for path in unneeded:

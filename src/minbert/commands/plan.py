@@ -15,7 +15,6 @@ from minbert.plan.parameters import parameters
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
 from minbert.plan.reasons import PreviousRuns
-from minbert.spec.config import load_config
 from minbert.spec.resolve import Stage, Variant
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
@@ -34,7 +33,7 @@ HEADER = (
 def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
     """Return the plan of config `files`, later ones merged over earlier, and `KEY=VALUE` words."""
     given = [file for file in files if file not in (Path("config.yaml"), base / "config.yaml")]
-    return Plan.of(load_config(files, words), base, given, words)
+    return Plan.load(files, base, given, words)
 
 
 def plan_text(plan: Plan) -> str:

@@ -24,7 +24,6 @@ from snakemake.resources import Resource
 from minbert.base.errors import reraise_as
 from minbert.devices.slurm import has_gpus
 from minbert.plan.cost import Costs, chains, job_threads
-from minbert.plan.outputs import paper_of
 from minbert.plan.pending import Job, Pending, inputs
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
@@ -84,7 +83,7 @@ class Rules:
                 f"the configuration asks for no job with key {wildcards.key}; `minbert plan` lists "
                 "what it asks for"
             )
-        return node, int(wildcards.seed) if KINDS[node.kind].seeded else None
+        return node, int(wildcards.seed) if node.kind == "train" else None
 
     @_known
     def inputs(self, wildcards: Any) -> list[str]:
@@ -134,7 +133,7 @@ class Rules:
         made: dict[str, list[Node]] = defaultdict(list)
         for node in self.plan.shown.values():
             what = "figures" if node.kind == "figure" else "scores"
-            paper = paper_of(node).replace("-", "_")
+            paper = str(node.spec.get("paper", "")).replace("-", "_")
             made[f"{what}_{paper}" if paper else "summary"].append(node)
         for name, nodes in made.items():
             # A job makes what is missing, and leaves the rest as it is.

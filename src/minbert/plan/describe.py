@@ -15,14 +15,19 @@ from minbert.store.plans import write_description, write_plan
 def write(plan: Plan) -> str:
     """Write what the plan's jobs read, as a workflow starts; return the name of its record."""
     for node in plan.nodes.values():
-        write_description(plan.root, json.loads(canonical(node.describe() | about(plan, node))))
+        described = {**node.describe(), **about(plan, node), "files": files_digest(node.code)}
+        write_description(plan.root, json.loads(canonical(described)))
     plan.sources.cache.save()
     return write_plan(plan.root, record_of(plan))
 
 
 def record_of(plan: Plan) -> dict[str, Any]:
     """Return the record of a plan (`store.plans`): what it publishes, what its jobs are told."""
-    nodes = {f"{kind}-{key}": node for (kind, key), node in plan.nodes.items()}
+    jobs = {}
+    for (kind, key), node in plan.nodes.items():
+        fetched = {n: o.describe() for n, o in node.needs.items() if o.node.kind == "fetch"}
+        told = {**about(plan, node), "extra": node.extra, "needs": fetched}
+        jobs[f"{kind}-{key}"] = told  # besides its description, which others of its key may share
     record = {
         **plan.publication,
         "tracking": plan.config.tracking.enabled,
@@ -30,18 +35,10 @@ def record_of(plan: Plan) -> dict[str, Any]:
         "options": plan.options,
         "configured": plan.configured,
         "checksums": plan.sources.checksums,
-        "jobs": {name: _told(plan, node) for name, node in nodes.items()},
-        "files": {name: files_digest(node.code) for name, node in nodes.items()},
+        "jobs": jobs,
         "tasks": [Task.of(*entry).model_dump() for entry in plan.config.tasks.items()],
     }
     return dict(json.loads(canonical(record)))
-
-
-def _told(plan: Plan, node: Node) -> dict[str, Any]:
-    """Return what a job is told besides its description, which others of its key may share."""
-    needs = {name: need.describe() for name, need in node.needs.items()}
-    fetched = {name: need for name, need in needs.items() if need["kind"] == "fetch"}
-    return {**about(plan, node), "extra": node.extra, "needs": fetched}
 
 
 def about(experiment: Experiment, node: Node) -> dict[str, Any]:

@@ -66,11 +66,6 @@ def shown_nodes(exp: Experiment) -> dict[str, Node]:
     return found | {"report": _report(exp, found, every)}
 
 
-def paper_of(node: Node) -> str:
-    """Return the paper that a node shows; "" for all."""
-    return str(node.spec.get("paper", ""))
-
-
 def _runs(exp: Experiment, grid: Grid) -> dict[str, Need]:
     """Return the records of a paper's runs, by `run.KEY.SEED`."""
     trained = [exp.train(stage.ref) for v in grid.variants.values() for stage in v.stages]
@@ -234,15 +229,10 @@ def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) 
 
     Of curves, none is published.
     """
-
-    of = "overall" if task == grid.overall else task
-
-    def published(variant: str) -> float | None:
-        at = (grid.paper, variant, "dev")
-        rows = (row for row in exp.published if (row.paper, row.variant, row.split) == at)
-        return next((figure for row in rows if (figure := row.figure(of)) is not None), None)
-
-    ours, theirs = published(claim.variant), [claim.score, *map(published, claim.others)]
+    of, at = "overall" if task == grid.overall else task, (grid.paper, "dev")
+    rows = [row for row in exp.published if (row.paper, row.split) == at]
+    found = {r.variant: f for r in reversed(rows) if (f := r.figure(of)) is not None}
+    ours, theirs = found.get(claim.variant), [claim.score, *map(found.get, claim.others)]
     if claim.measure != "score" or ours is None:
         return None
     differences = [round(ours - figure, 6) for figure in theirs if figure is not None]
@@ -259,7 +249,7 @@ def _report(exp: Experiment, found: Mapping[str, Node], runs: Mapping[str, Need]
         if node.kind == "figure":
             needs[f"figure.{name}"] = Need(node, "figure.png")
         elif node.kind != "scores":
-            paper = paper_of(node)
+            paper = node.spec.get("paper")
             needs[f"{node.kind}.{paper}" if paper else node.kind] = Need(node, node.outputs[0])
     tasks = dict.fromkeys(t for stage in exp.stages.values() for t in stage.spec.ordered_tasks)
     for task in tasks:

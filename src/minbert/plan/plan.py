@@ -13,7 +13,7 @@ from typing import Any
 from minbert.base.errors import UserError, did_you_mean
 from minbert.plan.experiment import Experiment
 from minbert.plan.outputs import shown_nodes
-from minbert.spec.config import Config, load_config
+from minbert.spec.config import load_config
 from minbert.spec.resolve import Grid, StageRef
 from minbert.spec.task import TASKS
 from minbert.store.code import SHOWN_NOT_HASHED, code_modules
@@ -44,16 +44,15 @@ class Plan(Experiment):
     words: Sequence[str] = ()
 
     @classmethod
-    def load(cls, config: Mapping[str, Any] | Sequence[Path], base: Path) -> Plan:
-        """Return the plan of config files or of a merged mapping."""
-        return cls.of(load_config(config), base)
-
-    @classmethod
-    def of(
-        cls, config: Config, base: Path, files: Sequence[Path] = (), words: Sequence[str] = ()
+    def load(
+        cls,
+        config: Mapping[str, Any] | Sequence[Path],
+        base: Path,
+        files: Sequence[Path] = (),
+        words: Sequence[str] = (),
     ) -> Plan:
-        """Return the plan of a configuration."""
-        plan = replace(cls.read(config, base), files=files, words=words)
+        """Return the plan of config files or of a merged mapping, and of `words`."""
+        plan = replace(cls.read(load_config(config, words), base), files=files, words=words)
         plan.check_distinct()
         plan.shown  # noqa: B018 - so that what its nodes refuse is refused now
         return plan
@@ -179,14 +178,8 @@ class Plan(Experiment):
 
     @cached_property
     def stamp(self) -> str:
-        """A hash of all that is published, and of the publisher.
-
-        Where data came from is not part of it.
-        """
-        code = code_modules([PUBLISHER], SHOWN_NOT_HASHED)
-        facts = self.publication["papers"].items()
-        papers = {paper: {**of, "source": ""} for paper, of in facts}
-        return digest([self.publication | {"papers": papers}, code])
+        """A hash of all that is published, and of the publisher."""
+        return digest([self.publication, code_modules([PUBLISHER], SHOWN_NOT_HASHED)])
 
     @cached_property
     def mark(self) -> Path:
@@ -199,7 +192,7 @@ class Plan(Experiment):
         paths = [self.names / name for name in (*self.products, SCORES, VARIANTS)]
         paths += [description_path(self.root, kind, key) for kind, key in self.nodes]
         paths.append(plan_path(self.root, said.get("plan", "")))
-        whole = said.get("stamp") == self.stamp and all(map(_filled, paths))
+        whole = said.get("stamp") == self.stamp and all(map(Path.exists, paths))
         numbers = [int(path.stem.partition("-")[2]) for path in folder.glob(f"{self.stamp}-*.done")]
         number = max(numbers, default=-1) + (not numbers or not whole)
         return folder / f"{self.stamp}-{number}.done"
@@ -211,7 +204,3 @@ def _collect(nodes: Iterable[Node], found: dict[tuple[str, str], Node]) -> None:
         if (node.kind, node.key) not in found:
             _collect((need.node for need in node.needs.values()), found)
             found[node.kind, node.key] = node
-
-
-def _filled(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0

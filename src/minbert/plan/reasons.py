@@ -1,4 +1,4 @@
-"""Why a job would run: how its node differs from the nearest one that has finished."""
+"""Why a job would run: how its node differs from the nearest one that has run."""
 
 import json
 from collections import defaultdict
@@ -10,8 +10,7 @@ from minbert.base.errors import UserError
 from minbert.base.progress import some
 from minbert.plan.describe import about
 from minbert.plan.plan import Plan
-from minbert.store.kinds import KINDS
-from minbert.store.node import Node, canonical, finished, seed_folders
+from minbert.store.node import Node, canonical
 from minbert.store.plans import described_in
 
 NEVER = "has never run"
@@ -21,7 +20,7 @@ LONGEST = 30
 
 
 class PreviousRuns:
-    """The finished nodes under the results root that `plan` does not have, of earlier plans."""
+    """The nodes with results that `plan` does not have, of earlier plans."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -30,25 +29,18 @@ class PreviousRuns:
             with suppress(UserError):  # A damaged one, which counts as never planned.
                 described = described_in(path)
                 at = described["kind"], described["key"]
-                if at not in plan.nodes and described["kind"] in KINDS:
+                if at not in plan.nodes and plan.root.joinpath("store", *at).is_dir():
                     self._nodes[_role(described)].append(described)
 
     def reason(self, node: Node) -> str:
-        """Return in a few words how `node` differs from the finished one that was what it is now.
+        """Return in a few words how `node` differs from the one that was what it is now.
 
         That has the same title, and for a training the same paper, variant and stage; of several it
         is the nearest.
         """
         new = json.loads(canonical(node.describe() | about(self.plan, node)))
-        old = filter(self._finished, self._nodes[_role(new)])
-        found = [changes(facts(each), facts(new)) for each in old]
+        found = [changes(facts(old), facts(new)) for old in self._nodes[_role(new)]]
         return some(shown(min(found, key=len))) if found else NEVER
-
-    def _finished(self, described: Mapping[str, Any]) -> bool:
-        kind = described["kind"]
-        folder = self.plan.root / "store" / kind / described["key"]
-        folders = seed_folders(folder).values() if KINDS[kind].seeded else [folder]
-        return any(finished(kind, each) for each in folders)
 
 
 def _role(described: Mapping[str, Any]) -> str:

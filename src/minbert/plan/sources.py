@@ -11,7 +11,7 @@ from minbert.base.errors import UserError, did_you_mean
 from minbert.base.progress import counted
 from minbert.data.identity import DigestCache
 from minbert.data.sources import check_file, label_files, located, names_in
-from minbert.data.tables import FORMS, form_of
+from minbert.data.tables import form_of
 from minbert.data.tokenizer import TOKENIZERS, folder_tokenizer
 from minbert.spec.architecture import (
     KNOWN,
@@ -129,11 +129,8 @@ class Sources:
                 if place.pin[-1] == ":" and path not in self._stated:
                     check_file(task, name, path)
                 files[name], paths[name] = self._checksum(path, place.pin), str(path.absolute())
-            try:
-                if name != "archive":
-                    forms[name] = entry.format or form_of(path.name)
-            except UserError as error:
-                raise UserError(f"config: tasks.{task}.files: {error}") from None
+            if name != "archive":
+                forms[name] = entry.format or form_of(path.name)
         made = {
             "task": task,
             "of": data_facts(task),
@@ -202,8 +199,5 @@ class Sources:
 
 
 def _fetched(url: str, checksum: str) -> Need:
-    # Of `train.tsv?download=1` the path's end, of `get?file=train.tsv` that of the whole.
-    ends = [part.rpartition("/")[2] for part in (urlsplit(url).path, url)]
-    name = next((end for end in ends if Path(end).suffix.lower()[1:] in FORMS), ends[0])
-    spec = {"name": name, "checksum": checksum}
-    return Need(Node("fetch", spec, "minbert.data.fetch", extra={"url": url}), name)
+    spec = {"name": urlsplit(url).path.rpartition("/")[2], "checksum": checksum}
+    return Need(Node("fetch", spec, "minbert.data.fetch", extra={"url": url}), spec["name"])

@@ -10,14 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-SEEDED = frozenset({"train"})
-"""The kinds whose results depend on a seed; `KINDS` has all of them."""
-
 
 def node_folder(root: Path, kind: str, key: str, seed: int | None = None) -> Path:
     """Return the folder of a node's files under the results root."""
     folder = root / "store" / kind / key
-    return folder / f"seed{seed}" if kind in SEEDED else folder
+    return folder / f"seed{seed}" if kind == "train" else folder
 
 
 @dataclass(frozen=True)

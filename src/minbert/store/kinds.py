@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from minbert.store.job import SEEDED
-
 
 @dataclass(frozen=True)
 class Kind:
@@ -14,6 +12,7 @@ class Kind:
     deleted, and texts and the backbone, which no bundle has.
     `computes`: it runs on a GPU if there is one. `shown`: it is read by people, takes seconds, and
     is made again rather than carried over by `minbert adopt`.
+    Trainings alone depend on a seed, and are in `KEY/seedN/`.
     """
 
     name: str
@@ -22,11 +21,6 @@ class Kind:
     deletable: tuple[str, ...] = ()
     computes: bool = False
     shown: bool = False
-
-    @property
-    def seeded(self) -> bool:
-        """Whether the result depends on a seed and is in `KEY/seedN/`."""
-        return self.name in SEEDED
 
 
 KINDS: dict[str, Kind] = {

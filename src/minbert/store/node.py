@@ -43,7 +43,7 @@ class Need:
 
     def seed_for(self, seed: int | None) -> int | None:
         """Return the seed of the needed node, for one of `seed` that needs it."""
-        if not KINDS[self.node.kind].seeded:
+        if self.node.kind != "train":
             return None
         return seed if self.seed is None else self.seed
 

@@ -37,18 +37,12 @@ def description_path(root: Path, kind: str, key: str) -> Path:
 
 
 def read_description(root: Path, kind: str, key: str) -> dict[str, Any]:
-    """Read what the node of this key is; `UserError` if nobody made it, or the file is damaged."""
-    path = description_path(root, kind, key)
-    if not path.exists():
-        raise UserError(
-            f"no {kind} with key {key} was planned under {root} ({path} is missing); `minbert "
-            "plan` lists the keys"
-        )
-    return described_in(path)
+    """Read what the node of this key is, as `described_in`."""
+    return described_in(description_path(root, kind, key))
 
 
 def described_in(path: Path) -> dict[str, Any]:
-    """Read a description; `UserError` if it is damaged, or not of the file's name."""
+    """Read a description; `UserError` if it is missing, damaged, or not of the file's name."""
     described = _read(path)
     if path.stem != f"{described.get('kind')}-{described.get('key')}":
         raise UserError(f"{path}: is damaged, or was renamed; delete it: {AGAIN}")
@@ -58,6 +52,11 @@ def described_in(path: Path) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     try:
         return read_json(path)
+    except FileNotFoundError:
+        raise UserError(
+            f"{path} is missing: no workflow planned this; `minbert plan` lists the keys, and "
+            "`snakemake all --cores 2` starts a workflow"
+        ) from None
     except UserError as error:
         raise UserError(f"{error}; delete it: {AGAIN}") from None
 
@@ -76,31 +75,16 @@ def plan_path(root: Path, plan: str) -> Path:
     return root / "store" / "plans" / f"{plan}.json"
 
 
-def plan_name(record: Mapping[str, Any]) -> str:
-    """Return the name of a plan's record: a hash of its content.
-
-    The digests of source files are left out: they only spare jobs a closer look at their code. So
-    is when it was written.
-    """
-    return digest({n: value for n, value in record.items() if n not in ("files", "written")})
-
-
 def write_plan(root: Path, record: Mapping[str, Any]) -> str:
-    """Write the record of a plan, as the newest one, and return its name."""
-    name = plan_name(record)
+    """Write the record of a plan, as the newest one, and return its name: a hash of it."""
+    name = digest(record)
     write_json(plan_path(root, name), {**record, "written": time.time()})
     return name
 
 
 def read_plan(root: Path, plan: str) -> dict[str, Any]:
     """Read the record of a plan; `UserError` if there is none, or it is damaged."""
-    path = plan_path(root, plan)
-    if not path.exists():
-        raise UserError(
-            f"no workflow was started under {root} with the plan '{plan}' ({path} is missing); "
-            "`snakemake all --cores 2` starts one"
-        )
-    return _read(path)
+    return _read(plan_path(root, plan))
 
 
 def products(root: Path, record: Mapping[str, Any]) -> dict[str, Path]:
@@ -146,8 +130,8 @@ def held(folder: Path) -> dict[str, Any]:
 def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> dict[str, Any]:
     """Return a node's description with what `plan` says of it besides (default: the newest plan).
 
-    That is its title, owner, digest of source files, paths and devices, what it downloads, and the
-    plan's `tasks` that are not built in.
+    That is its title, owner, paths and devices, what it downloads, and the plan's `tasks` that are
+    not built in.
     """
     described, name = read_description(root, kind, key), f"{kind}-{key}"
     found = (record for _, record in records(root)) if plan is None else [read_plan(root, plan)]
@@ -155,8 +139,8 @@ def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> di
         if told := record["jobs"].get(name):
             # What it downloads is in no key, so the description may be of other places.
             needs = {n: of for n, of in described["needs"].items() if of["kind"] != "fetch"}
-            more = {"files": record["files"].get(name), "tasks": record.get("tasks", [])}
-            return {**described, **told, **more, "needs": needs | told["needs"]}
+            tasks = record.get("tasks", [])
+            return {**described, **told, "tasks": tasks, "needs": needs | told["needs"]}
     raise UserError(f"{description_path(root, kind, key)}: no plan asks for this job; {AGAIN}")
 
 
@@ -167,6 +151,6 @@ def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     found = {}
     for path in sorted((root / "store" / "plans").glob("*.json")):
-        with suppress(UserError, FileNotFoundError):
+        with suppress(UserError):
             found[path.stem] = _read(path)
     yield from sorted(found.items(), key=lambda named: named[1].get("written", 0), reverse=True)
