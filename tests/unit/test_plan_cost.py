@@ -74,9 +74,10 @@ def test_a_frozen_encoder_has_features_instead() -> None:
     assert operations(stage("sst", trainable="heads"), ARCH, SIZES) == 2 * 10 * 2e4
     spec = stage(trainable="heads")
     counted = count(spec, ARCH)
+    assert counted
     # One sequence an example of sst and sts, two of paraphrases.
     features = (15 + 2 * 33 + 16) * 4 * 4
-    assert memory(spec, counted, ARCH, SIZES) == PROCESS + 16 * (counted["heads"] or 0) + features
+    assert memory(spec, counted, ARCH, SIZES) == PROCESS + 16 * counted["heads"] + features
 
 
 # The largest batch: 8 of twice the mean 15 tokens.
@@ -96,7 +97,7 @@ BATCH = int(8 * ARCH.activation_bytes(30))
 def test_a_stages_memory_by_hand(values: dict[str, Any], gradients: int, activations: int) -> None:
     spec = stage(**values)
     counted = count(spec, ARCH)
-    assert counted["total"] and counted["trainable"]
+    assert counted
     state = 4 * counted["total"] + 4 * (gradients + 2) * counted["trainable"]
     assert state == training_bytes(counted["total"], counted["trainable"], gradients)
     assert memory(spec, counted, ARCH, SIZES) == PROCESS + state + activations
@@ -168,7 +169,7 @@ def test_cores_are_shared_out_among_the_jobs_to_run(tmp_path: Path) -> None:
 def test_a_jobs_chain_is_the_longest_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Costs, "_of", lambda self, node: Cost(20.0, measured=False))
+    monkeypatch.setattr(Costs, "of", lambda self, node: Cost(20.0, measured=False))
     more = "  third: {extends: t, start: second}\n  alone: {extends: t, epochs: 3}\n"
     made = make_plan(tmp_path, TWO_STAGES + more)
     jobs = pending(made)

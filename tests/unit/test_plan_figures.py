@@ -88,11 +88,14 @@ def test_figures_over_all_papers(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("calibration, options: {tusk: same}", "unknown key 'tusk'. Did you mean 'task'?"),
-        ("curves, options: {show: runs, pairs: [[a, d]]}", "its options name 'd', which is not"),
+        (
+            "curves, options: {show: runs, pairs: [[a, d]]}",
+            "'d' is no variant with results that it shows",
+        ),
         ("curves, options: {show: tables}", "options: 'show: tables' and the option"),
         ("calibration", "kind 'calibration' shows 1 to all variants scored on a binary task, fou"),
-        ("ranking, variants: [d]", "no variant 'd' with results, which is what kind 'ranking' s"),
-        ("confusion-matrix, variants: [sts-only]", "no variant 'sts-only' scored on sst, which is"),
+        ("ranking, variants: [d]", "'d' is no variant with results that"),
+        ("confusion-matrix, variants: [sts-only]", "'sts-only' is no variant scored on sst that"),
         ("ladder, variants: [a]", "kind 'ladder' shows 2 to all variants, found 1; name others"),
     ],
 )

@@ -104,7 +104,7 @@ def test_rows_that_were_joined_are_scored_and_choose_nothing(planned: Any, tmp_p
     make(Job(plan.root, node.describe(), None, 1))
     table = pq.read_table(node.folder(plan.root) / "scores.parquet")
     assert set(table["split"].to_pylist()) == {"dev"}
-    given = node.needs["labels.sst"].path(plan.root, None)
+    given = node.needs["labels.sst"].node.folder(plan.root) / "labels.parquet"
     given.parent.mkdir(parents=True)
     pairs = [["test0", "test1", "test3"], [0.0, 1.0, 2.0]]  # test2 could not be joined
     pq.write_table(pa.table(pairs, schema=SCHEMA), given)

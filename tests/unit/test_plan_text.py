@@ -76,7 +76,7 @@ def test_differences_are_a_few_words() -> None:
 def test_the_time_is_bounded_by_work_and_by_the_longest_chain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Costs, "_of", lambda self, node: Cost(600.0, measured=False))
+    monkeypatch.setattr(Costs, "of", lambda self, node: Cost(600.0, measured=False))
     bound = line(plan_text(plan(tmp_path, seeds=[0, 1])), "On n devices")
     # Four stages, two seeds; the second stage starts from the first.
     assert "at least 1 h 20 min est. / n" in bound

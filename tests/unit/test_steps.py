@@ -54,7 +54,7 @@ def test_what_is_not_as_it_was_planned_is_refused(tmp_path: Path) -> None:
     for key, said in (
         (other["key"], r"changed since it was planned \(minbert\.data\.tokenise"),
         (told["key"], rf"{told['key']}\.json: .* run snakemake again"),
-        ("00ff", r"no tokens with key 00ff was planned.*`minbert plan`"),
+        ("00ff", r"tokens-00ff\.json is missing.*`minbert plan`"),
     ):
         with pytest.raises(UserError, match=said):
             run_steps(tmp_path, [f"tokens-{key}"], 1)

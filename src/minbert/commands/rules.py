@@ -21,7 +21,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.io import ancient
 from snakemake.resources import Resource
 
-from minbert.base.errors import reraise_as
+from minbert.base.errors import did_you_mean
 from minbert.devices.slurm import has_gpus
 from minbert.plan.cost import Costs, chains, job_threads
 from minbert.plan.pending import Job, Pending, inputs
@@ -158,8 +158,12 @@ class Rules:
         Snakemake goes by age alone, which says nothing of what a plain file holds: if that is not
         the keyed one's content, the file is forced, as by `--forcerun`.
         """
-        with reraise_as(WorkflowError):
-            source, plain = self.plan.product(wildcards.name), self.plan.names / wildcards.name
+        name, products = wildcards.name, self.plan.products
+        plain = self.plan.names / name
+        if name not in products:
+            near = did_you_mean(name, products)
+            raise WorkflowError(f"{plain}: the configuration makes no such file.{near}")
+        source = products[name]
         if not (source.exists() and plain.exists() and filecmp.cmp(source, plain, shallow=False)):
             dag.forcefiles.add(str(plain))
         return ancient(source)

@@ -38,7 +38,7 @@ def architectures(_: Architectures, inputs: Inputs) -> Drawn:
         return style.nothing("the backbone's shapes are not known yet"), []
     arch = architecture_of(shapes)
     stages = [inputs.about["stages"][name][-1] for name in inputs.variants]
-    totals = [stage["parameters"]["total"] for stage in stages]
+    totals = [(stage["parameters"] or {}).get("total") for stage in stages]
     most = max(total or 0 for total in totals)
     figure, panels = style.panels(len(stages), 2.9)
     highest = max(_model(axes, stage, arch) for axes, stage in zip(panels, stages, strict=True))
@@ -95,7 +95,7 @@ def _model(axes: Axes, stage: Mapping[str, Any], arch: Architecture) -> float:
         head = spec["tasks"][task]["head"]
         said = f"{TASKS[task].title}\n{head['name']}, {head['depth']}"
         _box(axes, number, floor, 1, 1.0, _HEAD, said)
-    heads = stage["parameters"]["heads"]
+    heads = (stage["parameters"] or {}).get("heads")
     known = "" if heads is None else f": {_count(heads)} in total"
     axes.text(count / 2, floor + 1, f"heads{known}", fontsize=5.5, ha="center", va="bottom")
     axes.set_xlim(0, count)

@@ -124,16 +124,16 @@ def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: S
     an encoder, two of a pair whose sentences are encoded separately. What cannot be counted counts
     as none.
     """
-    heads = (counted and counted["heads"]) or 0
+    heads, encoder = 0, arch.parameters().total
+    trainable = encoder
+    if counted:
+        heads, encoder, trainable = (counted[n] for n in ("heads", "encoder", "trainable"))
     if spec.trainable == "heads":
         pairs = [t for t, how in spec.tasks.items() if how.pairing == "siamese"]
         held = sum(sum(sizes[task][:3]) for task in (*spec.tasks, *pairs))
         return PROCESS + training_bytes(heads, heads) + held * arch.hidden * NUMBER
-    encoder = counted["encoder"] if counted else arch.parameters().total
     gradients = 1 + len(spec.trained_tasks) if spec.surgery else 1
-    state = training_bytes(
-        encoder + heads, (counted and counted["trainable"]) or encoder, gradients
-    )
+    state = training_bytes(encoder + heads, trainable, gradients)
     activations = 0.0
     for task in spec.trained_tasks:
         tokens = min(LARGER * sizes[task].tokens, spec.max_length, arch.positions)
@@ -156,10 +156,9 @@ class Costs:
         self.plan, self.gpu = plan, gpu
         self.arch = plan.sources.architecture or BERT_BASE
         """That of the backbone; until its shapes are known, BERT-base."""
-        self.of, self.size = cache(self._of), cache(self._size)
-        self.device_mb = cache(self._device_mb)
 
-    def _of(self, node: Node) -> Cost:
+    @cache  # noqa: B019 - a process has few of these
+    def of(self, node: Node) -> Cost:
         """Return the cost of one seed of a training node: the median of its finished seeds.
 
         If there are none, its operations at the rate of all finished runs, or at an assumed one.
@@ -172,7 +171,8 @@ class Costs:
         """Return the sizes of a stage's tasks."""
         return {task: self.size(task) for task in spec.tasks}
 
-    def _size(self, task: str) -> Size:
+    @cache  # noqa: B019
+    def size(self, task: str) -> Size:
         """Return the size of a task: as its table has it, or until that is made, as assumed."""
         config, data = self.plan.config, self.plan.sources.data(task)
         found = SIZES.get(task, ASSUMED)
@@ -228,7 +228,8 @@ class Costs:
         counted = counts(self.plan, stage) or counts(self.plan, stage, base_shapes=True)
         return memory(stage.spec, counted, self.arch, self.sizes(stage.spec))
 
-    def _device_mb(self, node: Node) -> int:
+    @cache  # noqa: B019
+    def device_mb(self, node: Node) -> int:
         """Return the MB that a job needs where it computes; 0 if it computes nothing."""
         held = 0
         if node.kind == "train":

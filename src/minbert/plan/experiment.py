@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -26,7 +26,7 @@ from minbert.spec.task import OWN_FILES, TASKS, shown_tasks, task_facts
 from minbert.store.node import Need, Node
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Experiment:
     """A configuration with the grids that it names. `base` is the folder of the Snakefile.
 
@@ -86,11 +86,6 @@ class Experiment:
         return said.pop() if len(said) == 1 else "both"
 
     @cached_property
-    def train(self) -> Callable[[StageRef], Node]:
-        """Returns the training job of a stage, which is made once."""
-        return cache(lambda ref: self._training(self.every[ref]))
-
-    @cached_property
     def owners(self) -> dict[str, StageRef]:
         """The first stage, in the order of the grids, that each training key belongs to.
 
@@ -116,9 +111,12 @@ class Experiment:
                     "'override' of the configuration, or leave one out by 'only'"
                 )
 
-    def _training(self, stage: Stage) -> Node:
-        spec, sources = stage.spec, self.sources
-        where = f"{stage.ref.paper}: {stage.ref}"
+    @cache  # noqa: B019 - a process has few of these
+    def train(self, ref: StageRef) -> Node:
+        """Return the training job of a stage, which is made once."""
+        stage, sources = self.every[ref], self.sources
+        spec = stage.spec
+        where = f"{ref.paper}: {ref}"
         if sources.architecture is not None:
             try:
                 shared_parts(spec.shared_layers, spec.shared_end, sources.architecture.layers)
@@ -139,8 +137,8 @@ class Experiment:
                 )
         if stage.start is not None:
             needs["start"] = Need(self.train(stage.start), WEIGHTS)
-        for number, ref in enumerate(stage.fused):
-            needs[f"adapter.{number}"] = Need(self.train(ref), WEIGHTS)
+        for number, fused in enumerate(stage.fused):
+            needs[f"adapter.{number}"] = Need(self.train(fused), WEIGHTS)
         asked = {
             "stage": self.resolved(stage, spec),
             "tasks": {task: task_facts(task) for task in spec.tasks},

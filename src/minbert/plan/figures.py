@@ -40,13 +40,14 @@ def paper_figures(
         # A setting that a tuned variant tries has runs, and is no row.
         of = [v for v in grid.variants.values() if not options.of or task in v.scored]
         able = {v.name: v for v in of if (v.stages if options.trained else not v.tuned_for)}
-        for variant in spec.variants:
-            if variant not in able:
-                raise UserError(
-                    f"{where}: no variant '{variant}'{on or ' with results'}, which is what kind "
-                    f"'{spec.kind}' shows.{did_you_mean(variant, able)}"
-                )
         names = [*(spec.variants or (name for name, v in able.items() if not v.tuned_for))]
+        of_options = dict.fromkeys(options.named(), names)
+        for variant, known in (of_options | dict.fromkeys(spec.variants, able)).items():
+            if variant not in known:
+                raise UserError(
+                    f"{where}: '{variant}' is no variant{on or ' with results'} that it shows."
+                    f"{did_you_mean(variant, known)}"
+                )
         if exp.config.only and len(names) < options.least:
             continue
         if not options.least <= len(names) <= (options.most or len(names)):
@@ -55,12 +56,6 @@ def paper_figures(
                 f"variants{on}, found {len(names)}; name others under 'variants', or take the "
                 "figure out"
             )
-        for variant in options.named():
-            if variant not in names:
-                raise UserError(
-                    f"{where}: its options name '{variant}', which is not among its variants."
-                    f"{did_you_mean(variant, names)}"
-                )
         draw = {"options": given, "variants": names}
         found[f"figures/{grid.paper}/{name}"] = _node(grid.paper, name, spec, draw, [about], needs)
     return found

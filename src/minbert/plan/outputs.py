@@ -38,24 +38,24 @@ def shown_nodes(exp: Experiment) -> dict[str, Node]:
     found: dict[str, Node] = {}
     papers: list[Mapping[str, Any]] = []
     every: dict[str, Need] = {}
+    scores_of: dict[str, Need] = {}
     for grid in exp.grids:
         paper, scored = grid.paper, _scored(exp, grid)
         papers.append(about := scored | _about(exp, grid))
         needs = _runs(exp, grid)
-        labels = {f"labels.{task}": exp.sources.labels(task) for task in grid.tasks}
-        known = {name: Need(node, "labels.parquet") for name, node in labels.items() if node}
+        known = exp.sources.labelled(grid.tasks, "labels.parquet")
         scores = Node("scores", scored, "minbert.evaluate.score", needs=needs | known)
         found[f"scores/{paper}"] = scores
-        needs[f"scores.{paper}"] = Need(scores, "scores.parquet")
+        beside = {f"scores.{paper}": Need(scores, "scores.parquet")}
+        scores_of |= beside
+        needs |= beside
         every |= needs
-        beside = {f"scores.{paper}": needs[f"scores.{paper}"]}
         if any(variant.tried for variant in grid.variants.values()):
             tuning = Node("tuning", about, "minbert.evaluate.choose", needs=needs)
             found[f"tables/{paper}.tuning"] = tuning
             beside[f"tuning.{paper}"] = Need(tuning, "tuning.csv")
         found[f"tables/{paper}"] = Node("table", about, "minbert.evaluate.table", needs=beside)
         found |= paper_figures(exp, grid, about, needs)
-    scores_of = {name: need for name, need in every.items() if name.startswith("scores.")}
     found |= all_figures(exp, sorted(papers, key=lambda about: str(about["paper"])), scores_of)
     index = _index(exp, found)
     found["tables/index" if index.spec["published"] else "index"] = index
@@ -82,7 +82,7 @@ def _scored(exp: Experiment, grid: Grid) -> dict[str, Any]:
     `tasks` of a variant are {task: key of the training that it is scored by}. Tuned variants have
     `tried`, others that are the best of some have `best_of`, and both have no `tasks`.
     """
-    labelled = any(exp.sources.labels(task) for task in grid.tasks)
+    labelled = bool(exp.sources.labelled(grid.tasks, ""))
     return {
         "paper": grid.paper,
         "rule": grid.overall,
@@ -244,21 +244,19 @@ def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) 
 
 def _report(exp: Experiment, found: Mapping[str, Node], runs: Mapping[str, Need]) -> Node:
     """Return the node of the report of all that was `found`; what it says is in their specs."""
-    needs = dict(runs)
+    tasks = dict.fromkeys(t for stage in exp.stages.values() for t in stage.spec.ordered_tasks)
+    needs = {**runs, **exp.sources.labelled(tasks, "labels.json")}
     for name, node in found.items():
         if node.kind == "figure":
             needs[f"figure.{name}"] = Need(node, "figure.png")
         elif node.kind != "scores":
             paper = node.spec.get("paper")
             needs[f"{node.kind}.{paper}" if paper else node.kind] = Need(node, node.outputs[0])
-    tasks = dict.fromkeys(t for stage in exp.stages.values() for t in stage.spec.ordered_tasks)
     for task in tasks:
         data = exp.sources.data(task)
         needs[f"data.{task}"] = Need(data, "report.json")
         needs[f"examples.{task}"] = Need(data, "examples.parquet")
         needs[f"rows.{task}"] = Need(exp.sources.rows(task), "rows.parquet")
-        if labels := exp.sources.labels(task):
-            needs[f"labels.{task}"] = Need(labels, "labels.json")
     spec = {
         **exp.made_from(tasks),
         "papers": [grid.paper for grid in exp.grids],

@@ -19,19 +19,21 @@ from minbert.spec.task import TASKS, TaskSpec
 class Counts(TypedDict):
     """Parameters of a stage's model. `total` is `encoder` + `heads`, all copies counted, adapters
     with the encoder and convolutions with the heads; `trainable` is those that the stage's trained
-    tasks may change. None: there is a head whose parameters are not known here."""
+    tasks may change."""
 
-    total: int | None
-    trainable: int | None
+    total: int
+    trainable: int
     encoder: int
-    heads: int | None
+    heads: int
 
 
-def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ()) -> Counts:
+def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ()) -> Counts | None:
     """Count the parameters of the model that `spec` trains on a backbone of the given shapes.
 
-    What is shared is there once, the rest once per task. `fused_widths` are those of the adapters
-    that a fusion fuses. Raises `UserError` for more shared layers than there are.
+    What is shared is there once, the rest once per task. Adapters, LoRA's changes, or a fusion are
+    in two sublayers of each layer; `fused_widths` are those of the adapters that a fusion fuses,
+    which are not trained. None: there is a head whose parameters are not known here.
+    Raises `UserError` for more shared layers than there are.
     """
     once = shared_parts(spec.shared_layers, spec.shared_end, arch.layers)
     parts = arch.parameters()
@@ -40,61 +42,45 @@ def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ())
         + sum(parts.layers[number] for number in once.layers)
         + once.pooler * parts.pooler
     )
-    own = parts.total - shared
-    inserted, tuned = inserted_parameters(spec, arch, fused_widths)
-    encoder = shared + own * len(spec.tasks) + inserted
+    own, hidden, sublayers = parts.total - shared, arch.hidden, 2 * arch.layers
+    inserted = kept = 0
+    if spec.adapter:
+        inserted = _adapter(hidden, spec.adapter.width)
+    elif spec.lora:
+        inserted = 2 * hidden * spec.lora.rank
+    elif spec.fuse:
+        inserted = linear(hidden, hidden) + 2 * hidden * hidden
+        kept = sum(_adapter(hidden, width) for width in fused_widths)
+    encoder = shared + own * len(spec.tasks) + sublayers * (inserted + kept)
+    tuned = sublayers * inserted
     if spec.trainable == "all":
         tuned = shared + own * len(spec.trained_tasks)
-    heads = {name: _head(name, task, arch.hidden) for name, task in spec.tasks.items()}
-    known = {name: number for name, number in heads.items() if number is not None}
-    if len(known) < len(heads):
-        return {"total": None, "trainable": None, "encoder": encoder, "heads": None}
+    if {task.head.name for task in spec.tasks.values()} - {"mlp", "cosine"}:
+        return None
+    heads = {name: _head(name, task, hidden) for name, task in spec.tasks.items()}
     return {
-        "total": encoder + sum(known.values()),
-        "trainable": tuned + sum(known[name] for name in spec.trained_tasks),
+        "total": encoder + sum(heads.values()),
+        "trainable": tuned + sum(heads[name] for name in spec.trained_tasks),
         "encoder": encoder,
-        "heads": sum(known.values()),
+        "heads": sum(heads.values()),
     }
-
-
-def inserted_parameters(
-    spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ()
-) -> tuple[int, int]:
-    """Count what is inserted into two sublayers of each layer, and how much of it is trained.
-
-    That is adapters, LoRA's changes, or a fusion, whose adapters (`fused_widths`) are not trained.
-    """
-    hidden, places = arch.hidden, 2 * arch.layers
-    trained = kept = 0
-    if spec.adapter:
-        trained = _adapter(hidden, spec.adapter.width)
-    elif spec.lora:
-        trained = 2 * hidden * spec.lora.rank
-    elif spec.fuse:
-        trained = linear(hidden, hidden) + 2 * hidden * hidden
-        kept = sum(_adapter(hidden, width) for width in fused_widths)
-    return places * (trained + kept), places * trained
 
 
 def _adapter(hidden: int, width: int) -> int:
     return linear(hidden, width) + linear(width, hidden)
 
 
-def _head(name: str, task: TaskSpec, hidden: int) -> int | None:
-    """Count a task's head and convolution; None for a head that is not known here."""
-    inside = [task.head.width] * task.head.depth
+def _head(name: str, task: TaskSpec, hidden: int) -> int:
+    """Count a task's head and convolution."""
+    sizes = [hidden] + [task.head.width] * task.head.depth
     if task.head.name == "mlp":
-        sizes = [hidden * len(task.features or ("u",)), *inside[1:], TASKS[name].classes]
-    elif task.head.name == "cosine":
-        sizes = [hidden, *inside]
-    else:
-        return None
+        sizes = [hidden * len(task.features or ("u",)), *sizes[2:], TASKS[name].classes]
     convolution = task.convolution.kernel * hidden * hidden + hidden if task.convolution else 0
     return convolution + sum(linear(a, b) for a, b in pairwise(sizes))
 
 
 def counts(experiment: Experiment, stage: Stage, base_shapes: bool = False) -> Counts | None:
-    """Return the parameters of a stage's model by part; None: shapes not known yet.
+    """Return the parameters of a stage's model by part; None: shapes or a head are not known.
 
     `base_shapes` counts at BERT-base, whatever the backbone; None: it has too few layers to share.
     """
@@ -122,5 +108,5 @@ def parameters(experiment: Experiment, variant: Variant, base_shapes: bool = Fal
         return found.pop() if len(found) == 1 else None
     stages = {id(stage): stage for stage in variant.scored.values()}
     counted = [counts(experiment, stage, base_shapes) for stage in stages.values()]
-    totals = [found["total"] for found in counted if found and found["total"]]
-    return sum(totals) if totals and len(totals) == len(counted) else None
+    known = [found["total"] for found in counted if found]
+    return sum(known) if known and len(known) == len(counted) else None

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError, did_you_mean
+from minbert.base.errors import UserError
 from minbert.plan.experiment import Experiment
 from minbert.plan.outputs import shown_nodes
 from minbert.spec.config import load_config
@@ -32,7 +32,7 @@ from minbert.store.plans import (
 PUBLISHER = "minbert.publish.publish"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan(Experiment):
     """An experiment with the nodes of all that is made of it.
 
@@ -115,15 +115,6 @@ class Plan(Experiment):
     def products(self) -> dict[str, Path]:
         """Where each published file comes from: {path under `names`: keyed path}."""
         return products(self.root, self.publication)
-
-    def product(self, name: str) -> Path:
-        """Return the keyed file of a plain name under `names`; `UserError` if there is none."""
-        if name not in self.products:
-            raise UserError(
-                f"{self.names / name}: the configuration makes no such file."
-                f"{did_you_mean(name, self.products)}"
-            )
-        return self.products[name]
 
     @cached_property
     def publication(self) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Where the data and the backbone come from that a configuration names, as nodes."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -35,10 +35,7 @@ PACKAGED = Path("workflow/backbone")
 
 
 class Sources:
-    """Makes the nodes of data sets and backbone that a configuration names, each once.
-
-    `data` and `tokens` return the node of a task's example table, and that of its tokens.
-    """
+    """Makes the nodes of data sets and backbone that a configuration names, each once."""
 
     def __init__(self, config: Config, root: Path, base: Path) -> None:
         self.config, self.root, self.base = config, root, base
@@ -46,10 +43,11 @@ class Sources:
         self.checksums: dict[str, str] = {}
         """Those of the files that were asked for, by their paths."""
         self._stated = {Path(path): of for path, of in config.checksums.items()}
-        self.data, self.tokens = cache(self._data), cache(self._tokens)
         self.backbone, self.architecture = self._backbone()
 
-    def _tokens(self, task: str) -> Node:
+    @cache  # noqa: B019 - a process has few of these
+    def tokens(self, task: str) -> Node:
+        """Return the node of `task`'s tokens."""
         needs = {
             "examples": Need(self.data(task), "examples.parquet"),
             "tokenizer": Need(self.backbone, "tokenizer.json"),
@@ -82,23 +80,23 @@ class Sources:
         extra = self.config.model_dump(include={"device", "precision"})
         return Node("features", how, "minbert.train.features", parts, needs, extra)
 
+    def labelled(self, tasks: Iterable[str], file: str) -> dict[str, Need]:
+        """Return a file of each task's labels, if any are given, by `labels.TASK`."""
+        nodes = {task: self.labels(task) for task in tasks}
+        return {f"labels.{task}": Need(node, file) for task, node in nodes.items() if node}
+
     def labels(self, task: str) -> Node | None:
         """Return the node of the public labels of `task`'s test rows; None if none are given."""
-        if task not in self._labels:
+        given = self.config.labels is not None and self.config.data != "builtin"
+        path = label_files(self.config, TASKS).get(task) if given else None
+        if path is None:  # The built-in corpus has labels of its own.
             return None
-        path, names = self._labels[task], list(TASKS[task].names)
+        names = list(TASKS[task].names)
         files = {"labels": self._checksum(path)}
         spec = {"task": task, "of": data_facts(task), "names": names, "files": files}
         needs = {"examples": Need(self.data(task), "examples.parquet")}
         extra = {"paths": {"labels": str(path.absolute())}}
         return Node("labels", spec, "minbert.data.labels", needs=needs, extra=extra)
-
-    @cached_property
-    def _labels(self) -> dict[str, Path]:
-        """The files of labels by task; the built-in corpus has labels of its own."""
-        if self.config.labels is None or self.config.data == "builtin":
-            return {}
-        return label_files(self.config, TASKS)
 
     def _checksum(self, path: Path, pin: str = "sha256:") -> str:
         """Return the checksum of a file, of the kind of `pin`; of an absent one, what is stated.
@@ -116,7 +114,9 @@ class Sources:
             self.checksums[str(path)] = found
         return found
 
-    def _data(self, task: str) -> Node:
+    @cache  # noqa: B019
+    def data(self, task: str) -> Node:
+        """Return the node of `task`'s example table."""
         entry = self.config.tasks.get(task) or BUILT_IN[task]
         files, forms = dict[str, str](), dict[str, str]()
         needs, paths = dict[str, Need](), dict[str, str]()
@@ -145,15 +145,14 @@ class Sources:
     def _backbone(self) -> tuple[Node, Architecture | None]:
         name, revision = self.config.backbone, self.config.revision or ""
         folder = self.base / PACKAGED if name == "builtin" else Path(name)
-        if folder.is_dir():
-            shapes = from_hugging_face(folder / "config.json")
-            if any((folder / name).is_file() for name in TOKENIZERS):
+        if there := folder.is_dir():
+            shapes, read = from_hugging_face(folder / "config.json"), backbone_files(folder)
+            if any(path.name in TOKENIZERS for path in read):
                 folder_tokenizer(folder, shapes)
-            read = backbone_files(folder)
         else:
             read = [folder / name for name in names_in(folder, self.config)]
         if files := {path.name: self._checksum(path).partition(":")[2] for path in read}:
-            if not folder.is_dir():
+            if not there:
                 shapes = self._shapes(files)
             extra = {"paths": {"folder": str(folder.absolute())}}
             parts = architecture_parts(shapes)

@@ -22,6 +22,11 @@ class Kind:
     computes: bool = False
     shown: bool = False
 
+    @property
+    def lasting(self) -> tuple[str, ...]:
+        """The outputs without which a node is not finished."""
+        return tuple(name for name in self.outputs if name not in self.deletable)
+
 
 KINDS: dict[str, Kind] = {
     kind.name: kind

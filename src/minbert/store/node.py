@@ -33,10 +33,6 @@ class Need:
     file: str
     seed: int | None = None
 
-    def path(self, root: Path, seed: int | None) -> Path:
-        """Return where the file lies under the results root."""
-        return self.node.folder(root, self.seed_for(seed)) / self.file
-
     def describe(self) -> dict[str, Any]:
         """Return it as JSON-able data."""
         return {"kind": self.node.kind, "key": self.node.key, "file": self.file, "seed": self.seed}
@@ -82,7 +78,7 @@ class Node:
     @cached_property
     def required_outputs(self) -> tuple[str, ...]:
         """The names of those without which it is not finished."""
-        return tuple(file for file in self.outputs if file not in KINDS[self.kind].deletable)
+        return KINDS[self.kind].lasting or self.outputs
 
     def folder(self, root: Path, seed: int | None = None) -> Path:
         """Return the folder of its files under the results root."""
@@ -145,5 +141,4 @@ def seed_folders(folder: Path) -> dict[int, Path]:
 
 def finished(kind: str, folder: Path) -> bool:
     """Whether `folder` holds the lasting files of such a node."""
-    of = KINDS[kind]
-    return all((folder / name).exists() for name in of.outputs if name not in of.deletable)
+    return all((folder / name).exists() for name in KINDS[kind].lasting)
