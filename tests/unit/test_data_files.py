@@ -214,7 +214,7 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
     "unknown ending": (
         {"t.xlsx": b"PK\x03\x04"},
         {"files": "t.xlsx", "dev": 0.3},
-        r"config: tasks\.news\.files: .*t\.xlsx: cannot tell its form .*expected one of \.tsv, \.",
+        r"t\.xlsx: cannot tell its form .*expected one of \.tsv, \.",
     ),
     "missing file": (
         {},

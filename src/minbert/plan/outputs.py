@@ -232,14 +232,13 @@ def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) 
     of, at = "overall" if task == grid.overall else task, (grid.paper, "dev")
     rows = [row for row in exp.published if (row.paper, row.split) == at]
     found = {r.variant: f for r in reversed(rows) if (f := r.figure(of)) is not None}
-    ours, theirs = found.get(claim.variant), [claim.score, *map(found.get, claim.others)]
-    if claim.measure != "score" or ours is None:
+    if claim.measure != "score" or claim.variant not in found:
         return None
-    differences = [round(ours - figure, 6) for figure in theirs if figure is not None]
+    theirs = [claim.score, *map(found.get, claim.others)]
+    differences = [round(found[claim.variant] - f, 6) for f in theirs if f is not None]
     if claim.direction == "same":
         return max(differences, key=abs, default=None)
-    least = claim.direction in ("higher", "not lower")
-    return (min if least else max)(differences, default=None)
+    return (max if claim.direction in ("lower", "not higher") else min)(differences, default=None)
 
 
 def _report(exp: Experiment, found: Mapping[str, Node], runs: Mapping[str, Need]) -> Node:

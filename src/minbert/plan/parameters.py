@@ -5,6 +5,7 @@ Encoders are counted with the pooler, without the pretraining heads; `bert-base-
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import TypedDict
 
@@ -88,12 +89,9 @@ def counts(experiment: Experiment, stage: Stage, base_shapes: bool = False) -> C
     if shapes is None:
         return None
     adapters = [experiment.every[ref].spec.adapter for ref in stage.fused]
-    try:
+    with suppress(UserError):  # which the stage's training words
         return count(stage.spec, shapes, [adapter.width for adapter in adapters if adapter])
-    except UserError:
-        if base_shapes:
-            return None
-        raise
+    return None
 
 
 def parameters(experiment: Experiment, variant: Variant, base_shapes: bool = False) -> int | None:

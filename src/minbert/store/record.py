@@ -13,26 +13,16 @@ from minbert.base.files import read_json
 ADOPTED = "adopted.json"
 """Beside a result that was carried over from another key: a list of how, the oldest first."""
 
-RECORDS: dict[str, dict[str, type]] = {
-    "run.json": {"outcome": dict, "environment": dict},
-    "report.json": {"rows": dict},
-    "labels.json": {"task": str, "rows": int, "labelled": int},
-}
-"""What must be in the records, by the file's name."""
-
 
 def read_record(path: Path) -> dict[str, Any]:
     """Read a record; `UserError` if it is damaged."""
     try:
-        found = read_json(path)
+        return read_json(path)
     except UserError:
-        found = {}
-    if all(isinstance(found.get(name), of) for name, of in RECORDS[path.name].items()):
-        return found
-    raise UserError(
-        f"{path} is damaged: delete {path.parent} and store/report, and the next `snakemake all` "
-        "makes both again"
-    )
+        raise UserError(
+            f"{path} is damaged: delete {path.parent} and store/report, and the next `snakemake "
+            "all` makes both again"
+        ) from None
 
 
 def sound(path: Path) -> dict[str, Any] | None:
@@ -47,7 +37,7 @@ def adoptions(folder: Path) -> list[dict[str, Any]]:
     """Return how a result came to its folder; `UserError` if what says so is damaged."""
     path = folder / ADOPTED
     try:
-        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        return [dict(step) for step in found]
-    except (ValueError, TypeError):
-        raise UserError(f"{path} is damaged, expected a list of objects; delete it") from None
+        found: list[dict[str, Any]] = json.loads(path.read_bytes()) if path.exists() else []
+    except ValueError:
+        raise UserError(f"{path} is damaged; delete it") from None
+    return found
