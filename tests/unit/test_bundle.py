@@ -134,7 +134,7 @@ def test_what_was_taken_in_is_the_same_and_bundles_to_the_same_bytes(
         for file in ("history.parquet", "predictions.parquet"):
             assert pq.read_table(new / file).equals(pq.read_table(one / file))
     assert not list(other.rglob(".unbundle*"))
-    moved = Plan.of(plan.config.model_copy(update={"results": str(other)}), plan.base)
+    moved = Plan.load(plan.config.model_dump() | {"results": str(other)}, plan.base)
     waiting = {moved.owners[node.key].variant for node, _ in pending(moved) if node.kind == "train"}
     assert waiting == set(trained_root.UNTRAINED)
     write(moved)

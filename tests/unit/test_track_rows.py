@@ -212,7 +212,7 @@ def test_a_damaged_result_is_reported_and_stops_no_other(
 ) -> None:
     shutil.rmtree(plan.root / "tracking")
     damaged = run_folder(plan, "three")
-    write_text(damaged / "run.json", "{}")
+    write_text(damaged / "run.json", "{")
     log_imported_runs(plan.root, write(plan))
     assert len(attempts(plan.root)) == 6
     (line,) = capfd.readouterr().err.splitlines()

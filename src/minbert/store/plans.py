@@ -6,6 +6,7 @@ belongs to, with what that plan publishes. Its name is a hash of its content, so
 other settings, side by side on one results folder, do not meet.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -77,7 +78,7 @@ def plan_path(root: Path, plan: str) -> Path:
 def write_plan(root: Path, record: Mapping[str, Any]) -> str:
     """Write the record of a plan, as the newest one, and return its name: a hash of it."""
     name = digest(record)
-    write_json(plan_path(root, name), record)
+    write_json(plan_path(root, name), {**record, "written": time.time()})
     return name
 
 
@@ -148,7 +149,8 @@ def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
     Damaged ones are left out.
     """
-    paths = (root / "store" / "plans").glob("*.json")
-    for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns, reverse=True):
+    found = {}
+    for path in (root / "store" / "plans").glob("*.json"):
         with suppress(UserError):
-            yield path.stem, _read(path)
+            found[path.stem] = _read(path)
+    yield from sorted(found.items(), key=lambda named: named[1].get("written", 0), reverse=True)
