@@ -64,7 +64,7 @@ def plan_results(folder: Path) -> Plan:
             path.parent.mkdir(parents=True)
             Image.linear_gradient("L").resize((2200, 900)).save(path)
     for name, need in made.shown["report"].needs.items():
-        path = need.path(made.root, None) if need.node.kind == "data" else None
+        path = need.node.folder(made.root) / need.file if need.node.kind == "data" else None
         if path and name.startswith("data."):
             found = {"overlaps": {"dev in train": 3}, "rejected": {"dev": 2}}
             write_json(path, {"rows": {}, **found, "warnings": [f"no row of {HARM}"]})

@@ -104,7 +104,8 @@ def test_every_reader_refuses_a_flipped_bit(
         predict, root, "one/three", task="sst", sentences=["a"], device="cpu"
     )
     if file in node.needs:
-        path = node.needs[file].path(root, 0)
+        need = node.needs[file]
+        path = need.node.folder(root, 0) / need.file
         shutil.rmtree(node.folder(root, 0))
         read = partial(run_job, load_job(root, "train", node.key, 0, threads=1))
     flip(path, -3, 5)  # of the last tensor

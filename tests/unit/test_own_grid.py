@@ -13,7 +13,6 @@ from planning import planning_folder
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.plan.plan import Plan
-from minbert.spec.config import load_config
 from minbert.spec.task import overall_tasks
 
 TEXT = {"sentence1": "text", "dev": 0.2}
@@ -60,7 +59,7 @@ def plan(
     folder = planning_folder(Path.cwd(), GRID.format(**locals()))
     tasks = {name: {**of, "files": "own.tsv", **changes.get(name, {})} for name, of in OWN.items()}
     told = {"grids": ["g"], "data": "builtin", "backbone": "builtin", "tasks": tasks}
-    return Plan.of(load_config({**told, "results": str(folder / "results"), **config}), folder)
+    return Plan.load({**told, "results": str(folder / "results"), **config}, folder)
 
 
 def test_the_overall_score_of_an_own_paper_is_of_all_its_tasks() -> None:

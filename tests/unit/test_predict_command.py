@@ -48,7 +48,7 @@ def ask(plan: Plan, capsys: Printed, *words: str) -> list[Row]:
 def examples(plan: Plan, variant: str, task: str, stage: str = "main") -> list[Row]:
     """Return the dev examples of a task, the last first, as a person would write them."""
     need = plan.train(StageRef("one", variant, stage)).needs[f"tokens.{task}"]
-    table = pq.read_table(need.node.needs["examples"].path(plan.root, None))
+    table = pq.read_table(need.node.needs["examples"].node.folder(plan.root) / "examples.parquet")
     rows = table.filter(pc.equal(table["split"], "dev")).to_pylist()
     names = [name for name in ("id", "sentence1", "sentence2") if rows[0][name] is not None]
     return [{name: row[name] for name in names} for row in rows[::-1]]

@@ -88,7 +88,7 @@ def test_a_record_says_what_the_run_was_made_from(trained_plan: Plan, variant: s
     record = read_json(folder / "run.json")
     assert record["format"] == 1
     assert record["code"] == digest(read_description(trained_plan.root, "train", node.key)["code"])
-    weights = node.needs["backbone.model.safetensors"].path(trained_plan.root, None)
+    weights = trained_plan.sources.backbone.folder(trained_plan.root) / "model.safetensors"
     assert record["backbone"] == checksum(load_weights(weights))
     assert record["environment"]["cpu"] == cpu()
     predicted = read_file(folder / "predictions.parquet").to_pandas()

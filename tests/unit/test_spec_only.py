@@ -11,7 +11,6 @@ from planning import planning_folder
 from minbert.base.errors import UserError
 from minbert.commands.gc import report
 from minbert.plan.plan import Plan
-from minbert.spec.config import load_config
 
 GRID = """paper: hybrid-bert
 title: T
@@ -37,7 +36,7 @@ claims:
 
 
 def plan(folder: Path, *only: str) -> Plan:
-    return Plan.of(load_config([folder / "config.yaml"], [f"only={list(only)}"]), folder)
+    return Plan.load([folder / "config.yaml"], folder, words=[f"only={list(only)}"])
 
 
 @pytest.fixture
