@@ -30,7 +30,9 @@ def test_pinned_safe_files_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_pa
     def wanted(file: str) -> bool:
         return any(fnmatch.fnmatch(file, pattern) for pattern in asked["allow_patterns"])
 
-    assert all(map(wanted, ("config.json", "model.safetensors", "vocab.txt", "tokenizer.json")))
+    files = ("config.json", "model.safetensors", "vocab.txt", "tokenizer.json")
+    files += ("added_tokens.json", "special_tokens_map.json", "model-00001-of-00002.safetensors")
+    assert all(map(wanted, files))
     assert not any(map(wanted, ("pytorch_model.bin", "model.pkl", "tf_model.h5")))
 
 
