@@ -77,15 +77,15 @@ class Paper:
             for i in order
         ]
 
-    def judge(self, *claims: dict[str, Any], selection_split: str = "dev") -> list[dict[str, str]]:
-        """Build the table and return its lines."""
+    def judge(self, *claims: dict[str, Any], **about: Any) -> list[dict[str, str]]:
+        """Build the table, with what is said `about` it, and return its lines."""
         scores = self.folder / "scores.parquet"
         score_runs(self.runs, scores)
         default = {"paper": "p", "section": "5", "text": "It is.", "others": [], "score": None}
         default |= {"task": "sst", "direction": "higher", "margin": 0.01, "published": None}
         spec = {"claims": [default | claim for claim in claims], "titles": {"p": "Title"}}
-        spec |= {"seeds": 1, "backbone": "tiny", "data": "real", "selection_split": selection_split}
-        spec |= {"overall_tasks": {"p": OVERALL_TASKS}}
+        spec |= {"seeds": 1, "backbone": "tiny", "data": "real", "selection_split": "dev"}
+        spec |= {"overall_tasks": {"p": OVERALL_TASKS}} | about
         build_claims(spec, {"p": scores}, self.files, self.folder)
         with (self.folder / "claims.csv").open(encoding="utf-8", newline="") as handle:
             return list(csv.DictReader(handle))

@@ -103,6 +103,15 @@ def test_verdicts_from_predictions(paper: Paper) -> None:
     assert {ending: paper.text(ending) for ending in texts} == texts, "the same to the byte"
 
 
+def test_on_generated_data_no_verdict_is_a_finding(paper: Paper) -> None:
+    paper.run("good", sst=0.8)
+    paper.run("bad", sst=0.6)
+    paper.judge(against("good", "bad"), data="builtin")
+    opening, _, verdicts = paper.text("md").partition("##")
+    assert "no verdict here says anything about the papers" in opening
+    assert "1 comparison on generated data, so the verdicts are not findings" in verdicts
+
+
 def test_a_side_of_one_seed_speaks_for_its_run_alone(paper: Paper) -> None:
     """As where a training failed: what another one would have scored is not known."""
     for seed in range(3):

@@ -122,6 +122,18 @@ def test_golden(two_seeds: Path) -> None:
     assert r" $-$0.200 $\pm$ 1.271 " in body[0] and r"normalised$\dagger$" in tex
 
 
+NASTY = "a_b & 50% #1 | {x} $y$ [z] <i> \\ ~ ^ *s*"
+
+
+def test_text_is_escaped_everywhere(two_seeds: Path) -> None:
+    spec = table(row(NASTY, "a", note=f"note {NASTY}"), footnotes=[f"foot {NASTY}"])
+    spec |= {"title": NASTY, "caption": NASTY, "backbone": NASTY, "data": NASTY}
+    lines, text, tex = build(two_seeds, spec)
+    assert lines[0]["row"] == NASTY
+    assert text.count(typeset.markdown(NASTY)) == text.count("50%") == 7
+    assert tex.count(typeset.latex(NASTY)) == tex.count(r"50\%") == 7
+
+
 def test_gains_and_the_last_epochs_scores_stand_beside_the_best(tmp_path: Path) -> None:
     made = scores(
         tmp_path,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from factories import drawn
-from planning import planning_folder
+from planning import REPOSITORY, planning_folder
 
 from minbert.base.errors import UserError
 from minbert.commands.gc import report
@@ -83,6 +83,13 @@ def test_figures_and_claims_that_need_others_go(
     part = plan(folder, *patterns)
     assert list(drawn(part, "hybrid-bert")) == figures
     assert ("tables/claims" in part.shown) == bool(part.grids[0].parameter_ratios) == claims
+
+
+def test_the_index_of_a_part_has_its_rows_alone(tmp_path: Path) -> None:
+    config = {"grids": ["hybrid-bert"], "data": "builtin", "backbone": "builtin"}
+    config |= {"results": str(tmp_path), "only": ["1-bert"]}
+    rows = Plan.load(config, REPOSITORY).shown["tables/index"].spec["published"]
+    assert {row["variant"] for row in rows} == {"1-bert"}
 
 
 def test_what_is_refused(folder: Path) -> None:
