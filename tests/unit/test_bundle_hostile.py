@@ -133,16 +133,29 @@ REFUSED: dict[str, tuple[Change, str]] = {
         page("", lambda of: of["spec"]["stage"].update(epochs=99)),
         "does not match its key: its content has",
     ),
+    "a damaged description": (page("", lambda of: of.pop("needs")), r"spec/train-.*: is damaged"),
     "a run without description": (moved(f"train/{NONE}/seed0"), "has no description: its key is"),
     "half a run": (lambda b: b.files.pop(f"{b.run}/history.parquet"), "seed0: lacks history.parq"),
     "other settings in the record": (
         page("run.json", lambda record: record["spec"].update(epochs=99)),
         "has settings not those of its key",
     ),
+    "a run under another seed": (
+        lambda b: moved(b.run.replace("seed0", "seed1"))(b),
+        "has the record of another seed",
+    ),
     "edited predictions": (column("predictions", "prediction", right), "one of them was edited"),
     "an edited history": (
         column("history", "value", lambda t: pc.if_else(pc.equal(t["epoch"], 1), 0.9, t["value"])),
         "and the history has 0.900000: one of them was edited",
+    ),
+    "a history without scores": (
+        lambda b: b.edit("history.parquet", lambda t: t.filter(pc.not_equal(t["split"], "dev"))),
+        "'para' cannot be scored: .*no dev score in the best epoch",
+    ),
+    "another task": (
+        column("predictions", "task", lambda t: pa.array(["lmrd"] * len(t))),
+        "predicts tasks that the stage lacks",
     ),
     "other columns": (
         lambda b: b.edit("history.parquet", lambda t: t.drop_columns(["time"])),

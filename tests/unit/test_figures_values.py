@@ -10,12 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from figure_files import Row, history, make_inputs
 from figure_texts import drawn
+from matplotlib import colormaps
 from scipy.stats import binomtest, t
 
 from minbert.base.errors import UserError
 from minbert.evaluate.predictions import Predicted
 from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.statistics import Interval, interval
+from minbert.figures import style
 from minbert.figures.histories import Of, curve_of, read_history, running_mean
 from minbert.figures.predictions import binned, calibration_error, confusion, wilson
 from minbert.figures.published_reproduced import single_run
@@ -81,6 +83,15 @@ def test_a_published_number_meets_the_interval_of_a_single_run() -> None:
     assert alone == Interval(0.5, None, None, 1), "one run says nothing of others"
 
 
+def test_long_bars_do_not_squeeze_the_points_together() -> None:
+    """As over two seeds, whose interval is 13 standard deviations wide."""
+    short, long = Interval(0.4, 0.3, 0.5, 2), Interval(0.8, -2.0, 3.6, 2)
+    low, high = style.ends([short, long])
+    assert low <= 0.3 and 0.8 < high <= 1.0, "the short bar in whole, the long one cut"
+    low, high = style.ends([Interval(0.5)], [0.51])
+    assert high - low == pytest.approx(0.2), "small differences stay small"
+
+
 @pytest.mark.parametrize(
     ("label", "other", "said"),
     [
@@ -93,6 +104,21 @@ def test_a_published_number_meets_the_interval_of_a_single_run() -> None:
 )
 def test_a_step_is_named_by_what_it_adds(label: str, other: str, said: str) -> None:
     assert step(label, other, {"MTP": "max pooling", "SGD": "descent"}) == said
+
+
+@pytest.mark.parametrize("colors", ["Blues", "PuOr"])
+def test_words_on_a_heat_map_can_be_read_on_every_colour(colors: str) -> None:
+    values = np.linspace(0, 1, 51)[None]
+    with style.style():
+        _, (axes,) = style.panels(1, 1)
+        style.heat_map(axes, values, [["w"] * 51], ["r"], [""] * 51, (0, 1), colors)
+    for value, text in zip(values[0], axes.texts, strict=True):
+        rgb = np.array(colormaps[colors](value)[:3])
+        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+        behind = float(linear @ [0.2126, 0.7152, 0.0722])
+        ink = {"black": 0.0, "white": 1.0}[text.get_color()]
+        light, dark = max(ink, behind) + 0.05, min(ink, behind) + 0.05
+        assert light / dark > 4.4, "WCAG 2 asks for 4.5 (section 1.4.3)"
 
 
 def test_each_row_has_its_own_floor_and_a_cross_below_it(tmp_path: Path) -> None:

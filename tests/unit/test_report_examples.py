@@ -11,6 +11,7 @@ from figure_files import SIZES
 from reporting import HARM, PAPER, SEEDS
 
 from minbert.evaluate.predictions import read_predicted
+from minbert.publish.packed import without_unread_scores
 from minbert.report.floors import judge
 from minbert.report.material import Material
 from minbert.report.runs import read_runs
@@ -46,6 +47,15 @@ def test_predictions_are_taken_together_over_runs(material: Material) -> None:
     said, error, _ = over_runs("sts", values)
     assert (error + 1e-9 >= np.abs(said - values.label)).all()
     assert not (said == np.rint(said)).all()
+
+
+def test_without_probabilities_an_error_is_one_or_none(material: Material, tmp_path: Path) -> None:
+    """As if one seed had come in a lean bundle, and the others were trained here."""
+    first, *others = files(material, "sst")
+    pq.write_table(without_unread_scores(pq.read_table(first)), tmp_path / "lean")
+    _, error, right = over_runs("sst", read_predicted([tmp_path / "lean", *others], "sst"))
+    np.testing.assert_allclose(error, 1 - right / len(SEEDS))
+    assert 0 < error.mean() < 1
 
 
 def test_tasks_whose_texts_are_not_there_are_named_and_have_no_examples(material: Material) -> None:
