@@ -59,8 +59,9 @@ def task(trained: bool = True) -> dict[str, Any]:
 
 
 def stage(tasks: dict[str, Any], **more: Any) -> dict[str, Any]:
-    spec = {"tasks": tasks, "reduction": "mean", "shared_end": "bottom"}
-    spec["shared_layers"] = more.pop("shared_layers", 0.5)
+    spec = {"tasks": tasks, "reduction": "mean"}
+    spec["shared_layers"] = depth = more.pop("shared_layers", 0.5)
+    spec["shared_end"] = "top" if depth == 1 else "bottom"
     about = {"name": "main", "start": None, "fused": [], "spec": spec}
     return about | {"parameters": {"total": 195_000_000, "heads": 1_800_000}} | more
 
