@@ -2,24 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
-
-from pydantic import Field, StrictInt
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
-from minbert.spec.model import Positive, Spec
+from minbert.spec.model import Count, Positive, Spec
 from minbert.spec.parts import PARTS, load_part, part_module
 from minbert.spec.yaml import inside, validated
 
-Size = Annotated[StrictInt, Field(ge=1)]
-
-NUMBER = 4
-"""Bytes of a number: weights, gradients and moments are fp32."""
-
-PAIR = 3
-"""Numbers that a layer keeps for the backward pass per head and pair of tokens."""
-
+NUMBER = 4  # bytes: weights, gradients and moments are fp32
+PAIR = 3  # numbers that a layer keeps for the backward pass per head and pair of tokens
 WEIGHTS = "model.safetensors"
 
 
@@ -38,22 +30,21 @@ class EncoderParameters(NamedTuple):
 class Architecture(Spec):
     """An encoder's shapes and settings, and how its kind writes them: here BERT's.
 
-    Sizes are counts; `layer_norm_eps` is the variance's floor. Embeddings are `embedding` wide if
-    that is not None, and then mapped to `hidden`. A row has at most `positions` tokens; its first
-    one has number `first_position` in the table of positions. Another kind of encoder is a subclass
-    in a module of its own; `PARTS["architecture"]` has them all by their `model_type`.
+    `layer_norm_eps` is the variance's floor. Embeddings are `embedding` wide if that is not None,
+    and then mapped to `hidden`. A row has at most `positions` tokens, the first of which is number
+    `first_position` in their table. A different kind of encoder is a subclass in its own module.
     """
 
     family: str = "bert"
-    vocab_size: Size = 30522
-    hidden: Size = 768
-    layers: Size = 12
-    heads: Size = 12
-    intermediate: Size = 3072
-    positions: Size = 512
-    types: Size = 2
+    vocab_size: Count = 30522
+    hidden: Count = 768
+    layers: Count = 12
+    heads: Count = 12
+    intermediate: Count = 3072
+    positions: Count = 512
+    types: Count = 2
     layer_norm_eps: Positive = 1e-12
-    embedding: Size | None = None
+    embedding: Count | None = None
     first_position: int = 0
     activation: Literal["gelu", "gelu_tanh"] = "gelu"
 

@@ -8,16 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from minbert.spec.entry import TaskEntry
-from minbert.spec.model import (
-    Count,
-    Distinct,
-    Location,
-    Names,
-    OneOrMore,
-    Positive,
-    Spec,
-    to_list,
-)
+from minbert.spec.model import Count, Distinct, Location, Names, OneOrMore, Positive, Spec, to_list
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
 from minbert.spec.task import OwnName
 from minbert.spec.yaml import from_words, load_yaml, update, validated
@@ -92,9 +83,9 @@ class Config(Spec):
     only: Names = ()
     """Patterns of papers, variants, or PAPER/VARIANT, with `*`, `?` and `[...]`: runs only this
     part of the grids; an empty list means everything."""
-    seeds: Annotated[
-        tuple[Seed, ...], Field(min_length=1, max_length=1000), BeforeValidator(to_list), Distinct
-    ] = (0,)
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1), BeforeValidator(to_list), Distinct] = (
+        0,
+    )
     """Whole numbers from 0 to 4294967295. Each distinct stage is trained once per seed."""
     results: Location = "results"
     """The results folder; the tables and figures in one belong to one set of config files."""

@@ -23,9 +23,7 @@ METRICS: dict[Kind, tuple[Metric, ...]] = {
 }
 """The metrics that fit each kind of task, its default first."""
 
-Name = Annotated[
-    Text, Field(max_length=100), BeforeValidator(str, json_schema_input_type=str | int)
-]
+Name = Annotated[Text, BeforeValidator(str, json_schema_input_type=str | int)]
 """The name of a class; files often have 1, 2, 3."""
 ClassNames = Annotated[tuple[Name, ...], Distinct]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32,64}$")]
@@ -94,19 +92,16 @@ class TaskEntry(Spec):
     """What is predicted, how it is scored, and where its examples are.
 
     `classes` are the names of the classes, in their order, or how many there are; of a binary task
-    the names of 0 and 1, if they have any. `range` bounds the label of a regression. `metric` is
-    the task's own, which chooses epochs and stands in tables (default: accuracy, or Pearson r).
-    `sentence1`, `sentence2`, `label` and `id` are names of columns; without `sentence2` the task
-    has single sentences, without `id` a row is known by its split and place.
-
-    A file's `format` is that of its ending, unless it is given. `dev` and `test` are shares of
-    train's rows that become these splits, chosen by a hash of the text, so that rows with the same
-    text stay together. Rows whose label is one of `ignore` are left out, such as SNLI's `-`. With
-    `controls` texts may have control characters from U+0080 to U+009F, which are otherwise taken
-    for a mistake in decoding.
+    the names of 0 and 1, if they have any. `range` bounds the label of a regression. `metric`
+    chooses epochs and stands in tables (default: accuracy, or Pearson r). `sentence1`, `sentence2`,
+    `label` and `id` are names of columns; without `sentence2` the task has single sentences,
+    without `id` a row is known by its split and place. `format` is by default that of a file's
+    ending. `dev` and `test` are shares of train's rows that become these splits, by a hash of the
+    text. Rows with a label of `ignore` are left out, such as SNLI's `-`. With `controls` texts may
+    have control characters from U+0080 to U+009F, otherwise taken for a mistake in decoding.
     """
 
-    title: Annotated[str, Field(max_length=60, pattern=r"^[^\n\r\t]*$")] = ""
+    title: str = ""
     kind: Kind
     classes: ClassNames | int | None = None
     range: tuple[int | float, int | float] | None = None
@@ -185,8 +180,7 @@ _OF_TORCH = """
 add_module apply bfloat16 buffers call_super_init children clear compile cpu cuda double
 dump_patches eval extra_repr float forward get_buffer get_extra_state get_parameter get_submodule
 half ipu items keys load_state_dict modules mtia named_buffers named_children named_modules
-named_parameters
-parameters pop register_backward_hook register_buffer register_forward_hook
+named_parameters parameters pop register_backward_hook register_buffer register_forward_hook
 register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook
 register_load_state_dict_post_hook register_load_state_dict_pre_hook register_module
 register_parameter register_state_dict_post_hook register_state_dict_pre_hook requires_grad_

@@ -7,10 +7,7 @@ from minbert.spec.stage import Sampler, StageSpec
 
 
 class Epoch(NamedTuple):
-    """The optimiser steps of an epoch, and how many examples of each task it draws.
-
-    Samplers that draw tasks at random draw about as many.
-    """
+    """The optimiser steps of an epoch, and how many examples of each task it draws, or about so."""
 
     steps: int
     examples: dict[str, int]
@@ -49,5 +46,5 @@ def epoch_of(spec: StageSpec, sizes: Mapping[str, int]) -> Epoch:
 
 def pass_over(size: int, sampler: Sampler) -> int:
     """Return the examples of a pass over a task of `size` examples."""
-    size = max(1, round(sampler.share * size)) if sampler.share else size
+    size = max(1, round((sampler.share or 1) * size))
     return min(size, sampler.examples or size)

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from minbert.spec.model import Spec
+from minbert.spec.model import Probability, Spec
 
 
 class Options(Spec):
@@ -87,7 +87,7 @@ class Curves(Options):
     show: Literal["loss", "scores", "runs", "tables", "cosines"] = "loss"
     task: str = "overall"
     ylabel: str = "Multitask training loss"
-    smooth: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    smooth: Probability = 0.05
     pairs: tuple[tuple[str, str], ...] = ()
     tables: tuple[Table, ...] = ()
 

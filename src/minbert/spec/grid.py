@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import Field, create_model
 
-from minbert.spec.model import Distinct, Names, OneOf, Spec
+from minbert.spec.model import Distinct, Names, Spec, one_of
 from minbert.spec.parts import PARTS
 from minbert.spec.protocol import Rule
 from minbert.spec.published import Claim
@@ -102,7 +102,7 @@ class VariantKeys(partial(Display), StageKeys):  # type: ignore[misc]
 class Drawing(Spec):
     """A figure: its kind, and how it looks."""
 
-    kind: Annotated[str, OneOf(PARTS["figure"])]
+    kind: Annotated[str, one_of(PARTS["figure"])]
     title: str
     caption: str = ""
     options: dict[str, Any] = Field(default_factory=dict)

@@ -1,7 +1,6 @@
 """What all specs have in common: their base, and the kinds of value that they hold."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from os.path import expanduser
 from typing import Annotated, Any, Self
 
@@ -11,11 +10,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    GetCoreSchemaHandler,
+    GetPydanticSchema,
     StrictInt,
     model_validator,
 )
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import PydanticCustomError, core_schema
 
 from minbert.base.errors import did_you_mean
 
@@ -68,8 +67,7 @@ class Spec(BaseModel):
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[StrictInt, Field(ge=1, le=10**9)]
-Width = Annotated[StrictInt, Field(ge=1, le=65_536)]
+Count = Annotated[StrictInt, Field(ge=1)]
 
 
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -85,16 +83,9 @@ OneOrMore = BeforeValidator(to_list, json_schema_input_type=str | tuple[str, ...
 Names = Annotated[tuple[str, ...], Distinct, OneOrMore]
 
 
-@dataclass(eq=False)
-class OneOf:
-    """Annotates a string that is one of `names`, such as those of the parts of a kind."""
-
-    names: Collection[str]
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        return core_schema.literal_schema(sorted(self.names))
+def one_of(names: Collection[str]) -> GetPydanticSchema:
+    """Annotate a string that is one of `names`, such as those of the parts of a kind."""
+    return GetPydanticSchema(lambda *_: core_schema.literal_schema(sorted(names)))
 
 
 URLS = ("http://", "https://", "file://")

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from minbert.spec.model import Distinct, Names, NonNegative, Spec, Text
+from minbert.spec.model import Distinct, Names, Probability, Spec, Text
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS, KnownTask
 from minbert.spec.yaml import read_text, validated
@@ -39,7 +39,7 @@ class Claim(Spec):
     task: Annotated[Names, Field(min_length=1)] = ("overall",)
     measure: Measure = "score"
     direction: Direction = "higher"
-    margin: Annotated[NonNegative, Field(le=1)] = 0.01
+    margin: Probability = 0.01
 
     def mistakes(self) -> Iterator[str]:
         if self.score is not None and abs(self.score) > 1 and self.measure != "loss":

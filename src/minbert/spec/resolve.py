@@ -18,15 +18,7 @@ from pydantic import Field
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.config import Config, Scale
-from minbert.spec.grid import (
-    BACKBONE,
-    Adjustments,
-    Display,
-    GridFile,
-    Name,
-    Paper,
-    VariantKeys,
-)
+from minbert.spec.grid import BACKBONE, Adjustments, Display, GridFile, Name, Paper, VariantKeys
 from minbert.spec.protocol import RULES
 from minbert.spec.published import MAJORITY
 from minbert.spec.stage import INSERTED, ONE_TASK, StageSpec
@@ -198,13 +190,12 @@ def _combinations(
 
     An axis is a list by dotted key, or a mapping with words for its values.
     """
-    named = [
-        [(key, word, value) for word, value in values.items()]
-        if isinstance(values, dict)
-        else [(key, _spelt(value), value) for value in values]
+    named = {
+        key: values if isinstance(values, dict) else {_spelt(value): value for value in values}
         for key, values in axes.items()
-    ]
-    for settings in product(*named):
+    }
+    axis = ([(key, *of) for of in values.items()] for key, values in named.items())
+    for settings in product(*axis):
         words = [(key.rpartition(".")[2], word) for key, word, _ in settings]
         values = (nested(key, value) for key, _, value in settings)
         yield words, reduce(merge, values, dict[str, Any]())
@@ -371,9 +362,9 @@ def _unfit(stage: Stage, stages: Mapping[StageRef, Stage]) -> Iterator[str]:
             of, alike = theirs.tasks.get(other), TASKS[name].classes == TASKS[other].classes
             if not of or not alike or (of.head, of.features) != (task.head, task.features):
                 yield f"has 'init_head_from: {other}', but {start} has no such head of that shape"
-    apart = theirs.shared_layers != "all"
-    sharing = [(of.shared_layers, of.shared_end) for of in (ours, theirs)]
-    if apart and (sharing[0] != sharing[1] or ours.tasks.keys() - theirs.tasks.keys()):
+    alike = (ours.shared_layers, ours.shared_end) == (theirs.shared_layers, theirs.shared_end)
+    alike &= ours.tasks.keys() <= theirs.tasks.keys()
+    if theirs.shared_layers != "all" and not alike:
         yield (
             f"starts from {start}, where tasks have layers to themselves: give both the same "
             "'shared_layers', 'shared_end' and tasks"

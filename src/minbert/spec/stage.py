@@ -15,11 +15,10 @@ from minbert.spec.model import (
     Distinct,
     Names,
     NonNegative,
-    OneOf,
     Positive,
     Probability,
     Spec,
-    Width,
+    one_of,
 )
 from minbert.spec.parts import PARTS
 from minbert.spec.protocol import Rule
@@ -32,7 +31,6 @@ Share = Annotated[float, Field(gt=0, le=1)]
 
 ONE_TASK = frozenset({"sequential", "alternating", "temperature", "annealed"})
 """Samplers whose steps have one task each."""
-
 
 INSERTED = {"adapters": "adapter", "lora": "lora", "fusion": "fuse"}
 """Ways to train what is inserted into a frozen encoder, and the key that each needs."""
@@ -55,7 +53,7 @@ class Sampler(Spec):
     for each task.
     """
 
-    name: Annotated[str, OneOf(PARTS["sampler"])] = "unified"
+    name: Annotated[str, one_of(PARTS["sampler"])] = "unified"
     examples: Count | None = None
     share: Share | None = None
     steps: Count | None = None
@@ -66,7 +64,7 @@ class Sampler(Spec):
 class Schedule(Spec):
     """The learning rate over a stage's steps; it rises from 0 during the share `warmup` of them."""
 
-    name: Annotated[str, OneOf(PARTS["schedule"])] = "constant"
+    name: Annotated[str, one_of(PARTS["schedule"])] = "constant"
     warmup: Probability = 0.0
 
 
@@ -92,14 +90,12 @@ class Smart(Spec):
     """SMART's smoothness penalty (Jiang et al., 2020, section 3.1), `weight` times in the loss.
 
     The embeddings are moved by normal noise of deviation `noise`, then `ascents` times by `step`
-    along the gradient of the divergence from the clean output. `normalise` says what bounds the
-    move. `token`, as in the authors' library: each token's move is divided by its largest entry,
-    which is then 1. `row`, algorithm 1 as published: a row's gradient is divided by its largest
-    entry, and each entry of the move stays within `radius`, which `token` does not have. The
-    divergence is the symmetrised KL for classifiers, and the one that `regression` names for
-    tasks whose label is a number; or `divergence` for all. With `reduction: sum` the penalty is the
-    sum over the batch, not the mean. `divergence: detached_kl` with that sum is what the library
-    smart-pytorch computes.
+    along the gradient of the divergence from the clean output. `normalise: token`, as in the
+    authors' library: each token's move is divided by its largest entry. `row`, algorithm 1 as
+    published: a row's gradient is so divided, and each entry of the move stays within `radius`. The
+    divergence is the symmetrised KL for classes, and `regression` for numbers; or `divergence` for
+    all. With `reduction: sum` the penalty is the sum over the batch, not the mean; that with
+    `divergence: detached_kl` is what the library smart-pytorch computes.
     """
 
     weight: NonNegative
@@ -108,8 +104,8 @@ class Smart(Spec):
     ascents: Count = 1
     normalise: Literal["token", "row"] = "token"
     radius: Positive | None = None
-    regression: Annotated[str, OneOf(PARTS["divergence"])] = "squared_error"
-    divergence: Annotated[str, OneOf(PARTS["divergence"])] | None = LeftOut
+    regression: Annotated[str, one_of(PARTS["divergence"])] = "squared_error"
+    divergence: Annotated[str, one_of(PARTS["divergence"])] | None = LeftOut
     reduction: Literal["sum"] | None = LeftOut
 
     def mistakes(self) -> Iterator[str]:
@@ -123,7 +119,7 @@ class Smart(Spec):
 class Adapter(Spec):
     """Bottlenecks, `width` wide, two per layer (Houlsby et al., 2019, section 2.1)."""
 
-    width: Width = 64
+    width: Count = 64
 
 
 class Lora(Spec):
@@ -132,7 +128,7 @@ class Lora(Spec):
     The defaults are the paper's for RoBERTa.
     """
 
-    rank: Width = 8
+    rank: Count = 8
     alpha: Positive = 8.0
 
 
@@ -142,15 +138,13 @@ SelectionSplit = Literal["dev", "half"]
 class StageSpec(Spec):
     """One training job: the identity of its result, with the seed.
 
-    `start` is `backbone`, an earlier stage of the same variant, or `VARIANT` / `VARIANT/STAGE`
-    of any variant. `trainable`: `all`, `heads` (the encoder is frozen), `adapters` (bottlenecks
-    in the frozen encoder, and heads), `lora` (low-rank changes of the frozen encoder, and heads)
-    or `fusion` (of the adapters of the stages that `fuse` names, and heads). `shared_layers`: `all`
-    (one encoder), `none` (an encoder for each task, embeddings apart too), a whole number k
-    (embeddings and the first k layers shared), or a fraction of the backbone's layers.
-    `shared_end`: `bottom` is that; with `top`, the last k layers and the pooler are shared.
-    `reduction`: a step's loss is the weighted `sum` of its tasks'
-    losses, or that divided by the number of tasks (`mean`). A `weighting` multiplies a step's
+    `start` is `backbone`, a stage of the same variant, or `VARIANT` or `VARIANT/STAGE` of any.
+    `trainable`: `all`, or heads alone (`heads`) and, in the frozen encoder, bottlenecks
+    (`adapters`), low-rank changes (`lora`) or a `fusion` of the adapters of the stages in `fuse`.
+    `shared_layers`: `all` (one encoder), `none` (one for each task, embeddings apart too), a whole
+    number k (embeddings and the first k layers), or a fraction of the backbone's layers; with
+    `shared_end: top`, the last k layers and the pooler. `reduction`: a step's loss is the weighted
+    `sum` of its tasks' losses, or that divided by their number (`mean`). A `weighting` multiplies
     losses by factors before `surgery` combines their gradients. The epoch with the best score by
     the rule `select` is kept: on `dev`, or on a `half` of it by a hash of the examples' ids, which
     then counts for nothing else.
@@ -158,7 +152,7 @@ class StageSpec(Spec):
 
     start: str = "backbone"
     tasks: dict[str, TaskSpec] = Field(min_length=1)
-    trainable: Annotated[str, OneOf(PARTS["trainable"])] = "all"
+    trainable: Annotated[str, one_of(PARTS["trainable"])] = "all"
     adapter: Adapter | None = None
     lora: Lora | None = LeftOut
     fuse: Annotated[Names, Field(min_length=2)] | None = None
@@ -167,8 +161,8 @@ class StageSpec(Spec):
     dropout: Dropout = Dropout()
     sampler: Sampler = Sampler()
     reduction: Literal["sum", "mean"] = "sum"
-    surgery: Annotated[str, OneOf(PARTS["surgery"])] | None = None
-    weighting: Annotated[str, OneOf(PARTS["weighting"])] | None = LeftOut
+    surgery: Annotated[str, one_of(PARTS["surgery"])] | None = None
+    weighting: Annotated[str, one_of(PARTS["weighting"])] | None = LeftOut
     smart: Smart | None = None
     optimiser: Optimiser = Optimiser()
     epochs: Count = 10

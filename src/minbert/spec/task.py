@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, StrictInt
 
 from minbert.base.errors import UserError, did_you_mean, reraise_as
 from minbert.spec.entry import METRICS, NAME, RESERVED, DataFile, Kind, Metric, TaskEntry
-from minbert.spec.model import Count, Distinct, OneOf, OneOrMore, Positive, Probability, Spec, Width
+from minbert.spec.model import Count, Distinct, OneOrMore, Positive, Probability, Spec, one_of
 from minbert.spec.parts import PARTS
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.yaml import load_yaml, validated
@@ -171,9 +171,9 @@ class Head(Spec):
     through the same `depth` layers with ReLU (0: the embeddings as they are).
     """
 
-    name: Annotated[str, OneOf(PARTS["head"])] = "mlp"
+    name: Annotated[str, one_of(PARTS["head"])] = "mlp"
     depth: Annotated[StrictInt, Field(ge=0, le=8)] = 1
-    width: Width = 256
+    width: Count = 256
     dropout: Probability = 0.3
 
     def mistakes(self) -> Iterator[str]:
@@ -203,19 +203,18 @@ class TaskSpec(Spec):
     A task that is not `trained` is scored with the weights that training the others leaves.
     `init_head_from` starts the head from that task's head in the stage that this one starts from
     (default: its own). `init_bias_to_prior` starts the head's output bias at the best constant
-    prediction (mean label, log odds, log class shares), so that the first steps need not change
-    the encoder to learn it; a cosine that tells paraphrases from others gets the threshold that
-    the share of the label 1 in train gives, in place of 0. The papers do not do this; without it a
-    small encoder diverges at a high learning rate, or its cosines do not get as far as 0.
+    prediction (mean label, log odds, log class shares), a binary task's cosine at the threshold
+    that the share of the label 1 in train gives. The papers do not do this; without it a small
+    encoder diverges at a high learning rate, or its cosines do not get as far as 0.
     """
 
-    pooling: Annotated[str, OneOf(PARTS["pooling"])] = "cls"
+    pooling: Annotated[str, one_of(PARTS["pooling"])] = "cls"
     convolution: Convolution | None = None
     pairing: Literal["siamese", "cross"] | None = None
     features: Annotated[tuple[Feature, ...], Distinct] | None = None
     head: Head = Head()
     init_head_from: str | None = None
-    loss: Annotated[str, OneOf(PARTS["loss"])]
+    loss: Annotated[str, one_of(PARTS["loss"])]
     weight: Positive = 1.0
     batch_size: Count = 16
     init_bias_to_prior: bool = False

@@ -180,14 +180,13 @@ def _place(values: Any, item: Any) -> Iterator[str]:
 
 def _problem(path: str, items: list[Any]) -> str:
     """Return what is wrong at `path`."""
-    kinds = [item["type"] for item in items]
-    if kinds[0] == "unknown_key":
-        return f"unknown key '{path}'{items[0]['msg']}"
-    if kinds[0] == "missing":
+    kinds = {item["type"]: item for item in items}
+    if unknown := kinds.get("unknown_key"):
+        return f"unknown key '{path}'{unknown['msg']}"
+    if "missing" in kinds:
         return f"the key '{path}' is missing"
-    if "value_error" in kinds:  # a member's own check says most
-        said = str(items[kinds.index("value_error")]["ctx"]["error"])
-        return f"'{path}': {said}" if path else said
+    if own := kinds.get("value_error"):  # a member's own check says most
+        return f"'{path}': {own['ctx']['error']}" if path else str(own["ctx"]["error"])
     # A union says the same of each of its members.
     told = " or ".join(dict.fromkeys(item["msg"] for item in items))
     told = re.sub(" or instance of [A-Za-z]+", "", told.replace("Input should be", "expected"))

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from minbert.spec.architecture import Architecture, EncoderParameters, Size
-from minbert.spec.model import Positive
+from minbert.spec.architecture import Architecture, EncoderParameters
+from minbert.spec.model import Count, Positive
 
 
 class ModernBert(Architecture):
@@ -15,8 +15,8 @@ class ModernBert(Architecture):
 
     family: str = "modernbert"
     types: Literal[0] = 0
-    window: Size = 128
-    every: Size = 3
+    window: Count = 128
+    every: Count = 3
     global_base: Positive = 160_000.0
     local_base: Positive | None = 10_000.0
 
@@ -46,10 +46,7 @@ class ModernBert(Architecture):
 
     prefix = "model."
     layer_prefix = "layers."
-    tensors = {
-        "embeddings.word": "embeddings.tok_embeddings",
-        "embeddings.norm": "embeddings.norm",
-    }
+    tensors = {"embeddings.word": "embeddings.tok_embeddings", "embeddings.norm": "embeddings.norm"}
     layer_tensors = {
         "attention.norm": ("attn_norm",),
         "attention.qkv": ("attn.Wqkv",),
