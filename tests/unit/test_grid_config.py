@@ -26,6 +26,14 @@ def test_what_a_configuration_has_by_itself() -> None:
     assert load(seeds=3).seeds == (3,) and load(seeds=["1", 2]).seeds == (1, 2), "or as text"
 
 
+def test_tasks_may_be_in_a_file_that_the_configuration_names(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.yaml"
+    path.write_text("a: {kind: binary, sentence1: s, label: l, files: a.tsv, dev: 0.1}\n")
+    assert load(tasks=str(path)).tasks["a"].dev == 0.1
+    with pytest.raises(UserError, match=r"'tasks': .*gone\.yaml: there is no such file"):
+        load(tasks=str(tmp_path / "gone.yaml"))
+
+
 def test_words_of_a_command_line_get_their_types() -> None:
     words = ["grids=[a, b]", "keep_weights=false", "scale.learning_rate=1e-4", "only=*-bert"]
     config = load_config({}, [*words, "scale={epochs: '2'}"])

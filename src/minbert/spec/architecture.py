@@ -48,8 +48,7 @@ class Architecture(Spec):
     first_position: int = 0
     activation: Literal["gelu", "gelu_tanh"] = "gelu"
 
-    attention: ClassVar[str] = "bert"
-    """The part that computes its attention: one of `PARTS["attention"]`."""
+    attention: ClassVar[str] = "bert"  # the part that computes it, of PARTS["attention"]
     bias: ClassVar[bool] = True
     norm_first: ClassVar[bool] = False
     gated: ClassVar[bool] = False
@@ -58,10 +57,8 @@ class Architecture(Spec):
     kept: ClassVar[tuple[int, int]] = (0, 5)
     """Numbers that a layer keeps for the backward pass per token and hidden unit, and per token and
     unit of the inner layer."""
-    two_types: ClassVar[bool] = True
-    """Whether the second sentence of a pair has a token type of its own."""
-    tokenizer: ClassVar[str] = "BertTokenizer"
-    """The class in transformers that makes its tokens, if no file names one."""
+    two_types: ClassVar[bool] = True  # whether a pair's second sentence has a different one
+    tokenizer: ClassVar[str] = "BertTokenizer"  # of transformers, if no file names one
 
     settings: ClassVar[Mapping[str, str]] = {
         "vocab_size": "vocab_size",
@@ -84,11 +81,9 @@ class Architecture(Spec):
     """Settings there that have one value in every encoder that we know."""
     token_ids: ClassVar[Mapping[str, int]] = {}
     """Settings there that are ids of a sequence's first (0) or last (-1) token."""
-    after_padding: ClassVar[bool] = False
-    """Whether the first position is the one after padding's id."""
+    after_padding: ClassVar[bool] = False  # whether the first position is that of padding's id + 1
 
-    prefix: ClassVar[str] = "bert."
-    """What the names of its tensors begin with in weights that have heads, too."""
+    prefix: ClassVar[str] = "bert."  # of its tensors' names in weights that have heads, too
     layer_prefix: ClassVar[str] = "encoder.layer."
     tensors: ClassVar[Mapping[str, str]] = {
         "embeddings.word": "embeddings.word_embeddings",
@@ -178,10 +173,10 @@ def read_architecture(path: Path) -> Architecture:
 
 def architecture_parts(arch: Architecture | None) -> tuple[str, ...]:
     """Return the modules of an encoder's kind; of every kind if `arch` is not known yet."""
-    chosen = {"architecture": arch and [arch.family], "attention": arch and [arch.attention]}
-    return tuple(
-        part_module(kind, n) for kind, names in chosen.items() for n in names or PARTS[kind]
-    )
+    if arch is None:
+        kinds = ("architecture", "attention")
+        return tuple(part_module(kind, name) for kind in kinds for name in PARTS[kind])
+    return part_module("architecture", arch.family), part_module("attention", arch.attention)
 
 
 class Parts(NamedTuple):

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from os.path import expanduser
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from minbert.base.errors import reraise_as
 from minbert.spec.entry import TaskEntry
 from minbert.spec.model import Count, Distinct, Location, Names, OneOrMore, Positive, Spec, to_list
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
@@ -20,7 +22,7 @@ PUBLISHED = "workflow/published.csv"
 Seed = Annotated[int, Field(ge=0, lt=2**32)]  # that all generators of random numbers take
 
 Checksum = Annotated[
-    str, Field(pattern=r"^(sha256:[0-9a-f]{64}|git:[0-9a-f]{40}|md5:[0-9a-f]{32})$")
+    str, Field(pattern="^(sha256:[0-9a-f]{64}|git:[0-9a-f]{40}|md5:[0-9a-f]{32})$")
 ]
 """The digest of a file by its kind (`minbert.data.identity`)."""
 
@@ -72,6 +74,12 @@ class Tracking(Spec):
     """Whether measurements are copied into MLflow."""
 
 
+def _to_tasks(value: Any) -> Any:
+    """Take a text as the name of a file with the tasks."""
+    with reraise_as(ValueError):
+        return load_yaml(expanduser(value)) if isinstance(value, str) else value
+
+
 class Config(Spec):
     """config.yaml. `docs/configuration.md` lists its keys with the texts below them here."""
 
@@ -100,8 +108,11 @@ class Config(Spec):
     labels: Location | None = None
     """A folder with labels of the course's test rows, with which every variant is scored on test
     too; only with `data: real`."""
-    tasks: dict[OwnName, TaskEntry] = Field(default_factory=dict)
-    """Your own tasks by name."""
+    tasks: Annotated[
+        dict[OwnName, TaskEntry],
+        BeforeValidator(_to_tasks, json_schema_input_type=str | dict[str, TaskEntry]),
+    ] = Field(default_factory=dict)
+    """Your own tasks by name, or the YAML file that has them."""
     limit: Count | None = None
     """Take that many examples of each task and split, evenly spaced, for small runs."""
     verify: bool = False

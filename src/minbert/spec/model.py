@@ -56,10 +56,8 @@ class Spec(BaseModel):
         for key in values if isinstance(values, dict) else ():
             if key not in cls.model_fields:
                 now = f": it is called '{RENAMED[key]}' now" if key in RENAMED else "."
-                known = (
-                    f"{did_you_mean(key, cls.model_fields)} Known: {', '.join(cls.model_fields)}"
-                )
-                said = {"key": str(key), "said": now + known}
+                near, known = did_you_mean(key, cls.model_fields), ", ".join(cls.model_fields)
+                said = {"key": str(key), "said": f"{now}{near} Known: {known}"}
                 raise PydanticCustomError("unknown_key", "{said}", said)
         return values
 
@@ -89,8 +87,6 @@ def one_of(names: Collection[str]) -> GetPydanticSchema:
 
 
 URLS = ("http://", "https://", "file://")
-
-
 Text = Annotated[str, Field(min_length=1)]
 Location = Annotated[Text, AfterValidator(expanduser)]
 """A path, or the URL of a file."""

@@ -48,9 +48,8 @@ class Claim(Spec):
     @property
     def others(self) -> tuple[str, ...]:
         """The variants that `variant` is compared with; none for a score or the majority."""
-        if isinstance(self.against, float) or self.against == MAJORITY:
-            return ()
-        return (self.against,) if isinstance(self.against, str) else self.against
+        against = self.against if isinstance(self.against, tuple) else (self.against,)
+        return tuple(of for of in against if isinstance(of, str) and of != MAJORITY)
 
     @property
     def score(self) -> float | None:
