@@ -257,11 +257,6 @@ def flip(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-def of(*words: str) -> Callable[[Path], object]:
-    """Write a state again as a run would that is another one."""
-    return lambda path: torch.save({**torch.load(path), "of": list(words)}, path)
-
-
 BEST = "best-1.safetensors"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a flipped bit": (flip, "is damaged, or from another run"),
@@ -269,7 +264,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: flip(path.with_name(BEST)),
         f"{BEST}: is damaged",
     ),
-    "another run": (of("other"), "is damaged, or from another run, device or precision"),
+    "another run": (
+        lambda path: torch.save({**torch.load(path), "of": "other"}, path),
+        "is damaged, or from another run, device or precision",
+    ),
 }
 
 

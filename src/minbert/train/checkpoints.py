@@ -1,5 +1,6 @@
 """Checkpoints: a run's best weights and its state on disk, whole or refused, so it can resume."""
 
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -60,20 +61,20 @@ class Generators(Part):
 
 
 class Checkpoints:
-    """Keeps a run's best weights in `folder`, and its state if it is to survive an interruption.
+    """Keeps a run's best weights and its state in `folder`, so that it survives an interruption.
 
     `best-EPOCH.safetensors` are the weights of the best epoch so far. `state-STEP.pt` is written
-    every `every` seconds (None: never), after each epoch, and when the run is asked to stop. It
-    appears when it is whole; what it replaces is removed then, older best weights among it.
-    `identity` says whose state it is: that of a different run is refused.
+    every `every` seconds, after each epoch, and when the run is asked to stop. It appears when it
+    is whole; what it replaces is removed then. `identity` says whose state it is: that of a
+    different run is refused.
     """
 
-    def __init__(self, folder: Path, identity: str = "", every: float | None = None) -> None:
+    def __init__(self, folder: Path, identity: str = "", every: float = math.inf) -> None:
         self.folder, self.identity, self.every = folder, identity, every
         self.stop: int | None = None  # the signal that asked the run to stop
         self.best = ""  # the file in `folder` with the best epoch's weights, if there is one
         self.parts: Mapping[str, Part] = {}
-        self._of: list[str] = []  # whose states are taken
+        self._of = ""  # whose states are taken
         self._last = time.monotonic()
 
     def keep_best(self, epoch: int, weights: Mapping[str, Tensor]) -> None:
@@ -88,9 +89,9 @@ class Checkpoints:
         not `computed_on` the same kind of device in the same precision: on a CPU, the state of
         embeddings is of a different kind.
         """
-        self.parts, self._of = parts, [self.identity, computed_on, *parts]
+        self.parts, self._of = parts, f"{self.identity}, {computed_on}"
         states = list(self.folder.glob("state-*.pt"))
-        if self.every is None or not states:
+        if not states:
             return ""
         path = max(states, key=lambda state: state.stat().st_mtime_ns)
         try:
@@ -110,8 +111,7 @@ class Checkpoints:
 
     def after_step(self, step: int, *, save: bool = False) -> None:
         """Save if told, or if it is time; raise `SystemExit` then if the run was asked to stop."""
-        due = self.every is not None and time.monotonic() - self._last > self.every
-        if save or due or self.stop:
+        if save or self.stop or time.monotonic() - self._last > self.every:
             self.save(step)
         if self.stop:
             raise SystemExit(f"stopped by signal {self.stop}; the next run resumes from here")
@@ -119,12 +119,11 @@ class Checkpoints:
     def save(self, step: int) -> None:
         """Write the state after `step` (from 1), and remove what it replaces."""
         name = f"state-{step}.pt"
-        if self.every is not None:
-            parts = {name: part.state_dict() for name, part in self.parts.items()}
-            state = {"of": self._of, "best": self.best, "parts": parts}
-            with whole(self.folder / name) as temporary, temporary.open("wb") as file:
-                torch.save(moved(state, torch.device("cpu")), file)
-            self._last = time.monotonic()
+        parts = {name: part.state_dict() for name, part in self.parts.items()}
+        state = {"of": self._of, "best": self.best, "parts": parts}
+        with whole(self.folder / name) as temporary, temporary.open("wb") as file:
+            torch.save(moved(state, torch.device("cpu")), file)
+        self._last = time.monotonic()
         self.clear(name, self.best)
 
     def clear(self, *but: str) -> None:

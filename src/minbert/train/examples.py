@@ -44,8 +44,7 @@ class Examples:
 
     def lengths(self, rows: Tensor) -> np.ndarray:
         """Return the lengths of the sequences of example `rows`."""
-        found: np.ndarray = self.inputs.lengths[self.sequences(rows)]
-        return found
+        return np.asarray(self.inputs.lengths[self.sequences(rows)])
 
     def batch(self, rows: Tensor) -> tuple[Any, Tensor]:
         """Return the batch and the labels [B] of example `rows` (int64 [B], CPU)."""
@@ -67,19 +66,15 @@ class Sequences:
         counts = torch.from_numpy(lengths).to(self.device)
         return Packed(tokens, types, counts, int(lengths.max()))
 
-    def distinct(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return one of each of the U sequences that differ [U], and each one's place there [S]."""
-        first: dict[bytes, int] = {}
-        same = [first.setdefault(row.tobytes(), n) for n, row in enumerate(self.framed)]
-        return np.unique(same, return_inverse=True)
-
     @torch.no_grad()
     def pool(self, encode: Callable[[Packed], Tensor]) -> Tensor:
         """Return what `encode` makes of every sequence, float32 [S, H].
 
         Each distinct one is encoded once, in batches of similar lengths.
         """
-        rows, places = self.distinct()
+        first: dict[bytes, int] = {}
+        same = [first.setdefault(row.tobytes(), n) for n, row in enumerate(self.framed)]
+        rows, places = np.unique(same, return_inverse=True)
         batches = list(by_length(self.lengths[rows], TOKENS_A_BATCH[self.device.type]))
         found = torch.cat([encode(self.pack(rows[batch])).float() for batch in batches])
         back = np.argsort(np.concatenate(batches))[places]
@@ -150,17 +145,14 @@ def frame(a: np.ndarray, b: np.ndarray | None, special: Framing, max_length: int
     alike, the longer one keeps a token more, the second of two as long.
     """
     before, between, after, two_types = special
-    room = max_length - len(before) - len(after)
     if b is None:
-        tokens, second = np.concatenate([before, a[:room], after]), 0
-    else:
-        room -= len(between)
-        if len(a) + len(b) > room:
-            shorter = min(len(a), len(b), room // 2)
-            of_a = room - shorter if len(a) > len(b) else shorter
-            a, b = a[:of_a], b[: room - of_a]
-        tokens = np.concatenate([before, a, between, b, after])
-        second = (len(b) + len(after)) * two_types
+        b, between, two_types = a[:0], (), False
+    room = max_length - len(before) - len(between) - len(after)
+    if len(a) + len(b) > room:
+        shorter = min(len(a), len(b), room // 2)
+        of_a = room - shorter if len(a) > len(b) else shorter
+        a, b = a[:of_a], b[: room - of_a]
+    tokens = np.concatenate([part for part in (before, a, between, b, after) if len(part)])
     row = np.zeros((2, len(tokens)), np.int32)
-    row[0], row[1, len(tokens) - second :] = tokens, 1
+    row[0], row[1, len(tokens) - two_types * (len(b) + len(after)) :] = tokens, 1
     return row

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import Embedding, Parameter
+from torch.nn import Embedding, Module, Parameter
 
 from minbert.spec.stage import Optimiser
 from minbert.train.checkpoints import Part
@@ -54,11 +54,8 @@ class AdamW(Part):
             if id(of) in of_weight:
                 self.rows[number] = DeferredRows(of_weight[id(of)], chosen)
             else:
-                self.moments[number] = [
-                    torch.zeros_like(of),
-                    torch.zeros_like(of),
-                    of.new_zeros(()),
-                ]
+                zeros = (torch.zeros_like(of) for _ in range(2))
+                self.moments[number] = [*zeros, of.new_zeros(())]
 
     def zero_grad(self) -> None:
         """Let no parameter have a gradient."""
@@ -136,8 +133,8 @@ class DeferredRows(Part):
 
     def __init__(self, embedding: Embedding, chosen: Optimiser) -> None:
         embedding.sparse = True
-        embedding.register_forward_pre_hook(lambda _, given: self._before_lookup(given[0]))
-        self.embedding, self.weight, self.chosen = embedding, embedding.weight, chosen
+        embedding.register_forward_pre_hook(self._before_lookup)
+        self.weight, self.chosen = embedding.weight, chosen
         self.first = torch.zeros_like(self.weight)
         self.second = torch.zeros_like(self.weight)
         self.updated = torch.zeros(len(self.weight), dtype=torch.int64)
@@ -174,9 +171,9 @@ class DeferredRows(Part):
         self.missed = torch.cat([self.missed, now], 1)
 
     @torch.no_grad()
-    def _before_lookup(self, tokens: Tensor) -> None:
-        if self.embedding.training and self.time:
-            self._catch_up(tokens.unique())
+    def _before_lookup(self, embedding: Module, given: tuple[Tensor]) -> None:
+        if embedding.training:
+            self._catch_up(given[0].unique())
 
     @torch.no_grad()
     def flush(self) -> None:

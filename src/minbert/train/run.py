@@ -171,8 +171,8 @@ class Loop:
         Returns what the record holds as `outcome`.
         """
         at, say = self.history, self.progress.say
-        where = f"{device_name(self.device)}, {self.precision}"
-        say(f"{self.total} steps on {where}, {self.threads} threads")
+        where = f"{device_name(self.device)}, {self.precision}, {self.threads} threads"
+        say(f"{self.total} steps on {where}")
         rows = {f"rows {number}": part for number, part in self.optimiser.rows.items()}
         parts = vars(self) | vars(self.gradients) | rows
         parts = {name: part for name, part in parts.items() if isinstance(part, Part)}
@@ -184,15 +184,14 @@ class Loop:
         while at.epoch <= self.spec.epochs:
             self._train_epoch()
             self._end_epoch()
-        seconds = at.seconds
         release_memory()
         self.model.restore(load_weights(self.checkpoints.folder / self.checkpoints.best))
         return {
             "best_epoch": at.best_epoch,
             "best_score": at.best_score,
             "steps": at.step,
-            "seconds": seconds,
-            "tokens_per_second": self.model.tokens_seen / seconds,
+            "seconds": at.seconds,
+            "tokens_per_second": self.model.tokens_seen / at.seconds,
         }
 
     def _train_epoch(self) -> None:

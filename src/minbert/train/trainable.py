@@ -56,7 +56,6 @@ class TrainableModel(Part):
     @staticmethod
     def insert(encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]) -> None:
         """Add to the pretrained `encoder` what the stage inserts; `state` is what it saved."""
-        return None
 
     @staticmethod
     def trained(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -76,10 +75,11 @@ class TrainableModel(Part):
         """
         batches, labels = [], []
         for task, rows in step:
-            batch, label = self.examples[task]["train"].batch(rows)
+            examples = self.examples[task]["train"]
+            batch, label = examples.batch(rows)
             batches.append((task, batch))
             labels.append(label)
-            self.tokens_seen += int(self.examples[task]["train"].lengths(rows).sum())
+            self.tokens_seen += int(examples.lengths(rows).sum())
         return list(zip(self.module(batches), labels, strict=True))
 
     @torch.no_grad()
@@ -92,11 +92,9 @@ class TrainableModel(Part):
 
     def activations(self, task: str, rows: Tensor) -> np.ndarray:
         """Estimate what a step keeps for each of the training `rows` [B], bytes [B]."""
-        sizes: np.ndarray = self.architecture.activation_bytes(
-            self.examples[task]["train"].lengths(rows)
-        )
+        lengths = self.examples[task]["train"].lengths(rows)
         # A siamese pair has two sequences: all first ones, then all second ones.
-        return sizes.reshape(-1, len(rows)).sum(0)
+        return self.architecture.activation_bytes(lengths).reshape(-1, len(rows)).sum(0)
 
     def shared_parameters(self) -> list[Parameter]:
         """Return the trained parameters that several tasks use; frozen ones are left out."""

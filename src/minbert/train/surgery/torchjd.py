@@ -36,11 +36,7 @@ class TorchJD(Method):
         known = gramian.detach().to("cpu", torch.float64)
         if not known.isfinite().all():
             return torch.full_like(gramian.diagonal(), torch.nan)
-        return self.weigh(known).to(gramian)
-
-    def weigh(self, gramian: Tensor) -> Tensor:
-        """Return weights [n] for `gramian` [n, n] (CPU, double)."""
-        found: Tensor = self.weighting(gramian)
+        found: Tensor = self.weighting(known).to(gramian)
         return found
 
 
@@ -55,12 +51,13 @@ class NashMTL(TorchJD):
 
     def __init__(self, tasks: int) -> None:
         super().__init__("NashMTL", tasks, n_tasks=tasks)
-        self.weighting._init_optim_problem()
+        self.solver, self.weighting = self.weighting, self.weigh
+        self.solver._init_optim_problem()
         self.alpha = torch.ones(tasks)
 
     def weigh(self, gramian: Tensor) -> Tensor:
-        solver = self.weighting
-        norm = torch.linalg.norm(gramian)
+        """Return weights [n] for `gramian` [n, n] (CPU, double)."""
+        solver, norm = self.solver, torch.linalg.norm(gramian)
         solver.normalization_factor = norm.reshape(1).numpy()
         solver.prvs_alpha = self.alpha.numpy()
         with warnings.catch_warnings():
