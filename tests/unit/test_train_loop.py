@@ -12,7 +12,6 @@ import torch
 from safetensors.torch import load_file
 from stepping import make_loop
 
-from minbert.base.errors import UserError
 from minbert.base.files import read_json
 from minbert.evaluate.scoring import overall, score_task
 from minbert.spec.stage import StageSpec
@@ -160,22 +159,16 @@ def test_a_task_that_is_not_trained_keeps_its_head_and_has_no_say_in_the_best_ep
         assert torch.equal(tensor, initial[name]) == own, name
 
 
-def test_optimiser_and_generators_are_the_specs_and_the_seeds(
-    make_spec: Any, sources: Any, tmp_path: Path
-) -> None:
-    chosen = {"lr": 0.006, "betas": (0.8, 0.95), "schedule": {"name": "linear"}}
-    tasks = {"sst": {}, "para": {}, "sts": {"trained": False}}
-    spec = make_spec(tasks, epochs=2, shared_layers=1, surgery="pcgrad", optimiser=chosen)
-    seeds = []
+def test_optimiser_and_generators_are_the_specs_and_the_seeds(make_spec: Any, sources: Any) -> None:
+    chosen = {"betas": (0.8, 0.95), "schedule": {"name": "linear"}}
+    spec = make_spec(epochs=2, surgery="pcgrad", optimiser=chosen)
+    seeds = set()
     for seed in (0, 1, 2):
-        loop = make_loop(spec, sources, tmp_path, seed=seed)
-        seeds += [loop.sampler.generator.initial_seed(), loop.gradients.generator.initial_seed()]
-    assert len(set(seeds)) == 6
+        loop = make_loop(spec, sources, seed=seed)
+        seeds |= {of.generator.initial_seed() for of in (loop.sampler, loop.gradients)}
+    assert len(seeds) == 6
     assert loop.optimiser.chosen == spec.optimiser
-    ours = [id(p) for p in loop.optimiser.parameters]
-    assert len(ours) == len(set(ours))
-    for name, parameter in loop.model.module.named_parameters():
-        assert (id(parameter) in ours) != (".sts." in name), name
+    assert {*loop.optimiser.parameters} == {*loop.model.module.parameters()}
     factors = [loop.optimiser.schedule(step).factor for step in range(6)]
     assert factors == pytest.approx([1 - step / 6 for step in range(6)])
 
@@ -235,10 +228,3 @@ def test_heads_start_at_the_prior_only_where_asked(
     assert predicted.mean().item() == pytest.approx(means["para"], abs=0.1)
     loop.run()
     assert torch.equal(loop.model.weights()["heads.para.threshold"], before)
-
-
-def test_a_loss_that_is_not_finite_stops_the_run(make_spec: Any, run: Run, tmp_path: Path) -> None:
-    message = r"loss of task '\w+' is (nan|inf) at step 2; .*: s\w+-train-"
-    with pytest.raises(UserError, match=message):
-        run(make_spec(("sst", "sts"), optimiser={"lr": 1e30}))
-    assert not (tmp_path / "run" / "model.safetensors").exists()

@@ -99,16 +99,6 @@ def test_rows_are_used_equally_often_and_each_epoch_is_drawn_anew(
             assert max(counts.values()) - min(counts[row] for row in range(size)) <= 1
 
 
-def test_alternating_steps_are_unifieds_batches(make_spec: Any) -> None:
-    tasks = {"sst": {"batch_size": 3}, "para": {"batch_size": 5}}
-    made, whole = (
-        sampler(make_spec, name, tasks=tasks, examples=17) for name in ("alternating", "unified")
-    )
-    for _ in range(2):
-        steps = [[batch] for step in whole.epoch() for batch in step]
-        assert plain(list(made.epoch())) == plain(steps)
-
-
 def assert_drawn_by(steps: list[Step], sizes: dict[str, float]) -> None:
     """Assert that tasks come within four deviations of what `sizes` give."""
     found = Counter(task for ((task, _),) in steps)

@@ -1,10 +1,7 @@
-"""What a stage starts from: earlier weights, another task's head; and what a start imports."""
+"""What a stage starts from: earlier weights, another task's head."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,36 +107,3 @@ def test_a_head_goes_on_from_another_tasks(started: Started, before: Weights) ->
     # One of another shape is new; its first layer has the shape of LMRD's only one.
     deep = {"head": {"depth": 2}}
     assert same(sst(before, **deep, init_head_from="lmrd"), sst(None, **deep))
-
-
-JOB = """
-import json, sys
-from pathlib import Path
-import torch
-from minbert.spec.stage import StageSpec
-from minbert.train.checkpoints import Checkpoints
-from minbert.train.run import train_stage
-from minbert.train.trainable import Sources
-
-spec, backbone, tokens, out = json.loads(sys.argv[1])
-sources = Sources(Path(backbone), {"sst": Path(tokens)}, {})
-spec = StageSpec.model_validate(spec)
-how = {"device": "cpu", "precision": "fp32", "checkpoints": Checkpoints(Path(out), "run", 0.0)}
-train_stage(spec, 0, sources, Path(out), title="run", **how)
-print(json.dumps(sorted(sys.modules)))
-"""
-COSTLY = {
-    *("torch._dynamo", "torch._inductor", "sympy"),
-    *("pyarrow.dataset", "mlflow", "matplotlib", "transformers"),
-}
-
-
-def test_a_training_job_imports_nothing_costly(
-    backbone: Path, tokens: dict[str, Path], make_spec: Any, tmp_path: Path
-) -> None:
-    spec = make_spec(("sst",)).model_dump(mode="json")
-    given = json.dumps([spec, str(backbone), str(tokens["sst"]), str(tmp_path)])
-    done = subprocess.run(
-        [sys.executable, "-c", JOB, given], check=True, text=True, stdout=subprocess.PIPE
-    )
-    assert COSTLY & set(json.loads(done.stdout)) == set()

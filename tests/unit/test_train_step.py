@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from stepping import (
     tiny_model,
 )
 from torch import Tensor
+from torchjd import scalarization as theirs
 
 from minbert.train.samplers import Step
 from minbert.train.step import Gradients
@@ -73,21 +75,6 @@ def test_one_pass_for_all_tasks_is_one_pass_a_task(
     assert_same(found[0][3], found[1][3], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"shared_layers": "none"},
-        {"shared_layers": 1, "shared_end": "top"},
-        {"smart": {"weight": 1}},
-    ],
-)
-def test_each_task_has_its_pass_where_first_layers_are_not_shared_or_perturbed(
-    settings: dict[str, Any], make_spec: Any, sources: Any
-) -> None:
-    spec = make_spec(WEIGHTS, **settings)
-    assert not Gradients(spec, tiny_model(spec, sources), 0, generator()).fits_jointly(STEP)
-
-
 @pytest.mark.filterwarnings("ignore:You are solving a parameterized problem")
 @pytest.mark.parametrize(
     ("name", "shared_layers"), [("pcgrad", "all"), ("pcgrad", 0), *((n, 1) for n in AGGREGATORS)]
@@ -127,27 +114,21 @@ def pytorch_pcgrad(gradients: list[Any], draw: torch.Generator) -> list[Tensor]:
     return [part.view_as(like) for part, like in zip(parts, likes, strict=True)]
 
 
-@pytest.mark.parametrize("weighting", [None, "uncertainty"])
 @pytest.mark.parametrize(
     ("seed", "shared_layers", "pooling"), [(0, "all", "cls"), (1, 1, "mean"), (0, 0, "cls")]
 )
 def test_whole_gradients_are_merged_as_in_pytorch_pcgrad(
-    seed: int, shared_layers: Any, pooling: str, weighting: Any, make_spec: Any, sources: Any
+    seed: int, shared_layers: Any, pooling: str, make_spec: Any, sources: Any
 ) -> None:
-    settings = {"surgery": "pytorch_pcgrad", "weighting": weighting}
-    para = mixed({"pooling": pooling})
-    spec = make_spec(para, still=True, shared_layers=shared_layers, **settings)
+    settings = {"surgery": "pytorch_pcgrad", "shared_layers": shared_layers}
+    spec = make_spec(mixed({"pooling": pooling}), still=True, **settings)
     model, _ = conflicting(spec, sources)
-    run = Gradients(spec, model, 0, generator(seed))
-    run.measure = True
-    results = run(STEP)
-    found = grads(model)
-    by_task = []
-    for batch, each in zip(STEP, results, strict=True):
-        factor = run.measured[each.task, "task_weight"] / each.weight if weighting else 1
-        loss = factor * task_loss(model, spec, *batch)
-        parameters = list(model.module.parameters())
-        by_task.append(list(torch.autograd.grad(loss, parameters, allow_unused=True)))
+    Gradients(spec, model, 0, generator(seed))(STEP)
+    found, parameters = grads(model), list(model.module.parameters())
+    by_task = [
+        torch.autograd.grad(task_loss(model, spec, *batch), parameters, allow_unused=True)
+        for batch in STEP
+    ]
     used = [n for n, *of in zip(found, *by_task, strict=True) if any(g is not None for g in of)]
     assert [n for n, gradient in found.items() if gradient is not None] == used
     kept = [[g for n, g in zip(found, task, strict=True) if n in used] for task in by_task]
@@ -156,6 +137,37 @@ def test_whole_gradients_are_merged_as_in_pytorch_pcgrad(
     for name, wanted in zip(used, expected, strict=True):
         gradient = found[name]
         assert (gradient - wanted).abs().max() <= 1e-6 * largest, name
+
+
+SCALARIZERS: dict[str, Callable[[], Any]] = {
+    "random": theirs.Random,
+    "uncertainty": lambda: theirs.UW(3),
+}
+
+
+@pytest.mark.parametrize("budget", [float("inf"), 1.0], ids=["jointly", "in parts"])
+@pytest.mark.parametrize("name", SCALARIZERS)
+def test_weighted_steps_are_torchjds(
+    name: str, budget: float, make_spec: Any, sources: Any
+) -> None:
+    spec = make_spec(WEIGHTS, still=True, shared_layers=1, weighting=name)
+    model, other = tiny_model(spec, sources), SCALARIZERS[name]()
+    run = Gradients(spec, model, 0, generator(7), budget)
+    learned = run.weighting.parameters()
+    for ours in learned:
+        ours.data = other.log_var.data = torch.tensor([0.5, -1.0, 2.0])
+    torch.manual_seed(7)
+    losses = torch.stack([task_loss(model, spec, *batch) for batch in STEP])
+    losses.retain_grad()
+    wanted = backward(model, other(losses))
+    model.module.zero_grad(set_to_none=True)
+    run.measure = True
+    run(STEP)
+    assert_same(grads(model), wanted, rtol=1e-4, atol=1e-6)
+    assert {*learned} <= {*run.parameters()}
+    assert [p.grad for p in learned] == [pytest.approx(p.grad) for p in other.parameters()]
+    told = [run.measured[task, "task_weight"] / WEIGHTS[task]["weight"] for task, _ in STEP]
+    assert told == pytest.approx(losses.grad.tolist())
 
 
 @pytest.mark.parametrize("surgery", [None, "pcgrad"])

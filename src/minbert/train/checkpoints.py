@@ -99,11 +99,11 @@ class Checkpoints:
                 damaged = file.testzip()
             state = torch.load(path, map_location="cpu", weights_only=True)
             if damaged or state["of"] != self._of:
-                return f"{path} is damaged, or from another run, device or precision"
+                raise ValueError("damaged, or from another run, device or precision")
             if state["best"]:
                 load_weights(self.folder / state["best"])  # whole if they can be read
         except Exception as error:  # Damaged bytes raise errors of all kinds.
-            return f"{path} cannot be used ({type(error).__name__}: {error})"
+            return f"{path} cannot be used: {error}"
         self.best = state["best"]
         for name, part in parts.items():
             part.load_state_dict(state["parts"].pop(name))
