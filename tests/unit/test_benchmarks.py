@@ -6,9 +6,8 @@ Ratios within one process, not seconds, with margins below what is measured when
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from benchmarks import agreement, sharing
 from benchmarks.cases import CASES, Case
 from benchmarks.others import Transformers
 from benchmarks.ours import Ours, stage
-from benchmarks.report import save, table
 from benchmarks.run import Bench, Row
 from benchmarks.sides import Sides
 from benchmarks.workload import make_workload
@@ -79,18 +77,6 @@ def test_fifty_steps_are_those_of_transformers_and_torchs_adamw(
     steps = [[(task, torch.randperm(64)[:4]) for task in tasks] for _ in range(50)]
     pairs = zip(ours.train(steps), theirs.train(steps), strict=True)
     assert max(abs(a.item() - b.item()) for a, b in pairs) < 1e-5
-
-
-def test_rows_become_a_table_and_a_file(rows: list[Row], tmp_path: Path) -> None:
-    rates = {"fp32": 1e11, "bf16": 4e11}
-    save(rows, rates, tmp_path)
-    saved = json.loads((tmp_path / "bench.json").read_text())
-    assert saved["rows"] == [asdict(row) for row in rows]
-    assert "100 GFLOP/s in fp32, 400 GFLOP/s in bf16" in saved["about"]
-    lines = table(rows).splitlines()
-    assert len(lines) == 2 + len(rows)
-    assert {line.count("|") for line in lines} == {lines[0].count("|")}
-    assert " in bf16 |" in lines[3] and " in fp32 | **" in lines[3]
 
 
 def test_another_computation_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 import torch
 
 from minbert.base.errors import UserError
-from minbert.train.history import SCHEMA, History
+from minbert.train.history import History
 from minbert.train.step import TaskResult
 
 LABELS = {"sst": [0.0, 1, 2, 3], "para": [1.0, 1, 0, 0], "sts": [0.0, 1, 2, 5]}
@@ -80,16 +78,3 @@ def test_an_epochs_batches_are_scored_together(history: History) -> None:
     feed(history, [result("sst", prediction=[4.0])])
     history.end_epoch()
     assert history.rows[-1][2:6] == ("train", "sst", "accuracy", 0.0)
-
-
-def test_a_listener_hears_every_row_but_details_as_it_is_written(tmp_path: Path) -> None:
-    heard: list[tuple[object, ...]] = []
-    history = History(EXAMPLES, heard.append)
-    history.log("dev", "sst", "accuracy", 0.5)
-    history.log("train", "sst-sts", "gradient_cosine/embeddings", 0.25)
-    history.log("dev", "overall", "plain", 0.25)
-    assert heard == [history.rows[0], history.rows[2]]
-    history.write(tmp_path / "history.parquet")
-    table = pq.read_table(tmp_path / "history.parquet")
-    assert table.schema.equals(SCHEMA)
-    assert [tuple(row.values()) for row in table.to_pylist()] == history.rows
