@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from stepping import CPU
-from test_train_resume import IDENTITY, STAGES, Interrupted
+from test_train_resume import STAGES, Interrupted
 
 from minbert.spec.stage import StageSpec
 from minbert.train.checkpoints import Checkpoints
@@ -75,6 +75,6 @@ def test_a_stopped_stage_goes_on_with_the_draws_that_it_would_have_had(
     steps = record["outcome"]["steps"]
     with pytest.raises(SystemExit):
         train(spec, checkpoints=Interrupted(tmp_path / "work", steps // 2 - 1))
-    found, record = train(spec, checkpoints=Checkpoints(tmp_path / "work", IDENTITY, every=0.0))
+    found, record = train(spec, checkpoints=Checkpoints(tmp_path / "work", every=0.0))
     assert record["outcome"]["steps"] == steps
     assert found == pytest.approx(whole, rel=1e-3)

@@ -20,7 +20,6 @@ from minbert.train.features import cache_features
 from minbert.train.run import train_stage
 from minbert.train.trainable import Sources
 
-IDENTITY = "key seed 4"
 SIAMESE = {"pairing": "siamese", "features": ["u", "v"], "pooling": "max"}
 TWO = {"sst": {}, "para": SIAMESE}
 
@@ -85,7 +84,7 @@ class Interrupted(Checkpoints):
     def __init__(
         self, folder: Path, step: int | None = None, every: float = 1e9, **dies: int
     ) -> None:
-        super().__init__(folder, IDENTITY, every)
+        super().__init__(folder, every)
         self.at_step, self.dies = step, dies
 
     def after_step(self, step: int, *, save: bool = False) -> None:
@@ -99,10 +98,6 @@ class Interrupted(Checkpoints):
         super().save(step)
         if self.dies.get("after") == step:
             raise KeyboardInterrupt
-
-
-def ordinary(work: Path, every: float = 1e9) -> Checkpoints:
-    return Checkpoints(work, IDENTITY, every)
 
 
 Train = Callable[..., str]
@@ -189,7 +184,7 @@ def test_stopped_anywhere_it_ends_in_the_same_bits(
         with pytest.raises((SystemExit, KeyboardInterrupt)):
             train(spec, Interrupted(work, **cut), precision=precision)
         assert len(list(work.glob("state-*.pt"))) == 1
-    assert train(spec, ordinary(work), precision=precision) == expected
+    assert train(spec, Checkpoints(work), precision=precision) == expected
     assert not files(work), "a finished run leaves no state"
 
 
@@ -211,7 +206,7 @@ def test_on_an_accelerator_it_goes_on_in_mid_epoch(
         with pytest.raises(SystemExit):
             train(spec, Interrupted(work, 2), device="mps")
         # Every step saves a state, so that some follow another one within an epoch.
-        assert train(spec, ordinary(work, every=0.0), device="mps") == expected
+        assert train(spec, Checkpoints(work, every=0.0), device="mps") == expected
 
 
 def flip(path: Path) -> None:
@@ -222,14 +217,14 @@ def flip(path: Path) -> None:
 
 BEST = "best-1.safetensors"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a flipped bit": (flip, "damaged, or from another run"),
+    "a flipped bit": (flip, "damaged, or from another device"),
     "a flipped bit in the best epoch's weights": (
         lambda path: flip(path.with_name(BEST)),
         f"{BEST}: is damaged",
     ),
-    "another run": (
-        lambda path: torch.save({**torch.load(path), "of": "other"}, path),
-        "damaged, or from another run, device or precision",
+    "another device": (
+        lambda path: torch.save({**torch.load(path), "computed_on": "cuda, bf16"}, path),
+        "damaged, or from another device or precision",
     ),
 }
 
@@ -249,7 +244,7 @@ def test_a_bad_state_is_refused_and_training_starts_from_scratch(
     assert files(work) == [BEST, "state-4.pt"]
     harm(work / "state-4.pt")
     capsys.readouterr()
-    assert train(stage(), ordinary(work)) == expected
+    assert train(stage(), Checkpoints(work)) == expected
     told = capsys.readouterr().err
     assert "starting from scratch: " in told and message in told
     assert not files(work)
@@ -267,4 +262,4 @@ def test_an_epoch_that_no_state_names_yet_takes_nothing_from_the_one_before(
         train(spec, Interrupted(work, before=6))
     assert files(work) == ["best-1.safetensors", "best-2.safetensors", "state-3.pt"]
     scored(0.2, 0.15)
-    assert train(spec, ordinary(work)) == expected
+    assert train(spec, Checkpoints(work)) == expected

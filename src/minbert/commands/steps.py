@@ -167,8 +167,7 @@ def _train_on(job: Job, work: Path) -> None:
         from minbert.track.runs import describe_run, outcome
         from minbert.train.checkpoints import Checkpoints
 
-    identity = f"{job.described['key']} seed {job.seed}"
-    checkpoints = Checkpoints(work, identity, job.extra["checkpoint_seconds"])
+    checkpoints = Checkpoints(work, job.extra["checkpoint_seconds"])
 
     def save_and_stop(number: int, frame: object) -> None:
         """Save the state after the current step; end in any case within seconds."""

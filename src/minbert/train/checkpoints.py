@@ -65,16 +65,15 @@ class Checkpoints:
 
     `best-EPOCH.safetensors` are the weights of the best epoch so far. `state-STEP.pt` is written
     every `every` seconds, after each epoch, and when the run is asked to stop. It appears when it
-    is whole; what it replaces is removed then. `identity` says whose state it is: that of a
-    different run is refused.
+    is whole; what it replaces is removed then.
     """
 
-    def __init__(self, folder: Path, identity: str = "", every: float = math.inf) -> None:
-        self.folder, self.identity, self.every = folder, identity, every
+    def __init__(self, folder: Path, every: float = math.inf) -> None:
+        self.folder, self.every = folder, every
         self.stop: int | None = None  # the signal that asked the run to stop
         self.best = ""  # the file in `folder` with the best epoch's weights, if there is one
         self.parts: Mapping[str, Part] = {}
-        self._of = ""  # whose states are taken
+        self._computed_on = ""
         self._last = time.monotonic()
 
     def keep_best(self, epoch: int, weights: Mapping[str, Tensor]) -> None:
@@ -85,11 +84,10 @@ class Checkpoints:
     def resume(self, parts: Mapping[str, Part], computed_on: str) -> str:
         """Load the newest state, if any, into `parts`, to be saved later; return why not, or "".
 
-        A state is refused, and nothing loaded, if it is damaged or a different run's, or if it was
-        not `computed_on` the same kind of device in the same precision: on a CPU, the state of
-        embeddings is of a different kind.
+        A state is refused, and nothing loaded, if it is damaged, or if it was not `computed_on` the
+        same kind of device in the same precision: on a CPU, embeddings have a different state.
         """
-        self.parts, self._of = parts, f"{self.identity}, {computed_on}"
+        self.parts, self._computed_on = parts, computed_on
         states = list(self.folder.glob("state-*.pt"))
         if not states:
             return ""
@@ -98,8 +96,8 @@ class Checkpoints:
             with ZipFile(path) as file:  # torch writes checksums, but reads none.
                 damaged = file.testzip()
             state = torch.load(path, map_location="cpu", weights_only=True)
-            if damaged or state["of"] != self._of:
-                raise ValueError("damaged, or from another run, device or precision")
+            if damaged or state["computed_on"] != computed_on:
+                raise ValueError("damaged, or from another device or precision")
             if state["best"]:
                 load_weights(self.folder / state["best"])  # whole if they can be read
         except Exception as error:  # Damaged bytes raise errors of all kinds.
@@ -120,7 +118,7 @@ class Checkpoints:
         """Write the state after `step` (from 1), and remove what it replaces."""
         name = f"state-{step}.pt"
         parts = {name: part.state_dict() for name, part in self.parts.items()}
-        state = {"of": self._of, "best": self.best, "parts": parts}
+        state = {"computed_on": self._computed_on, "best": self.best, "parts": parts}
         with whole(self.folder / name) as temporary, temporary.open("wb") as file:
             torch.save(moved(state, torch.device("cpu")), file)
         self._last = time.monotonic()
