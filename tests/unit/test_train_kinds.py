@@ -27,6 +27,7 @@ from minbert.train.features import cache_features
 from minbert.train.finetune import Finetuned
 from minbert.train.frozen_probe import FrozenProbe
 from minbert.train.run import train_stage
+from minbert.train.step import Gradients
 from minbert.train.trainable import Sources, TrainableModel
 
 CPU = torch.device("cpu")
@@ -138,15 +139,14 @@ def test_what_moved_is_saved_without_the_backbone_and_predicts_the_same_bits(
     (mark, parts), model, saved = SAVED[name], stage.model(), load_file(stage.file)
     encoder = [n for n in saved if n.startswith("encoder.")]
     assert all(mark in n for n in encoder) and len(encoder) == parts
-    first = model.weights()
+    first = model.weights
     assert first.keys() == saved.keys()
     assert {n.split(".")[1] for n in saved if n not in encoder} == set(stage.spec.tasks)
     for n, tensor in saved.items():
         frozen = ".adapter.adapters." in n or n.endswith(".threshold")
         frozen |= not stage.spec.tasks[n.split(".")[1]].trained if n not in encoder else False
         assert torch.equal(tensor, first[n]) == frozen, n
-    tuned = [p for task in stage.spec.trained_tasks for p in model.own_parameters(task)]
-    tuned += model.shared_parameters()
+    tuned = Gradients(stage.spec, model, 0, torch.Generator()).parameters()
     counted = count(stage.spec, read_architecture(backbone / "config.json"), (4, 6) * (parts == 48))
     assert counted["trainable"] == sum(p.numel() for p in tuned)
 
@@ -174,7 +174,7 @@ def test_outputs_on_features_are_the_whole_models(trained: dict[str, Trained]) -
     spec, given = trained["heads"].spec, trained["heads"].sources
     probe = FrozenProbe(spec, given, CPU)
     whole = Finetuned(spec.model_copy(update={"trainable": "all"}), given, CPU)
-    whole.restore(probe.weights())
+    whole.weights = probe.weights
     for model in (probe, whole):
         model.module.eval()
     close = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-5)
@@ -183,7 +183,7 @@ def test_outputs_on_features_are_the_whole_models(trained: dict[str, Trained]) -
             close(probe.outputs(task, split), whole.outputs(task, split))
         step = [(task, torch.tensor([3, 0, 3, 6]))]
         close(probe.forward(step), whole.forward(step))
-    assert probe.shared_parameters() == [] and probe.tokens_seen == 0 < whole.tokens_seen
+    assert probe.tokens_seen == 0 < whole.tokens_seen
 
 
 TASKS: dict[str, dict[str, Any]] = {

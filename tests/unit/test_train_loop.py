@@ -153,7 +153,7 @@ def test_a_task_that_is_not_trained_keeps_its_head_and_has_no_say_in_the_best_ep
     assert outcome(folder)["best_score"] == max(accuracies)
     assert {row["task"] for row in rows_of(folder, "history", split="dev")} == {"sst"}
     assert {row["task"] for row in rows_of(folder, "predictions", split="test")} == {*tasks}
-    initial = make_loop(spec, sources, seed=3).model.weights()
+    initial = make_loop(spec, sources, seed=3).model.weights
     for name, tensor in load_file(folder / "model.safetensors").items():
         own = ".para." in name or ".sts." in name
         assert torch.equal(tensor, initial[name]) == own, name
@@ -219,7 +219,7 @@ def test_heads_start_at_the_prior_only_where_asked(
         tasks[task]["init_bias_to_prior"] = True
     loop = make_loop(make_spec(tasks), sources, tmp_path)
     means = {task: of["train"].labels.mean().item() for task, of in loop.model.examples.items()}
-    weights = loop.model.weights()
+    weights = loop.model.weights
     assert weights["heads.sts.linears.0.bias"].item() == pytest.approx(means["sts"])
     assert weights["heads.sst.linears.0.bias"].std() > 0 == loop.model.tokens_seen
     before = weights["heads.para.threshold"].clone()
@@ -227,4 +227,4 @@ def test_heads_start_at_the_prior_only_where_asked(
     predicted = loop.model.losses["para"].prediction(loop.model.outputs("para", "train"))
     assert predicted.mean().item() == pytest.approx(means["para"], abs=0.1)
     loop.run()
-    assert torch.equal(loop.model.weights()["heads.para.threshold"], before)
+    assert torch.equal(loop.model.weights["heads.para.threshold"], before)

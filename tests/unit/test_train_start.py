@@ -31,7 +31,7 @@ def started(make_spec: Any, sources: Any, tokens: dict[str, Path], tmp_path: Pat
             save_weights(file := tmp_path / "model.safetensors", earlier)
         given = sources(*spec.tasks, start=file, instead={"lmrd": tokens["sst"]})
         torch.manual_seed(seed)
-        return Finetuned(spec, given, CPU).weights()
+        return Finetuned(spec, given, CPU).weights
 
     return start
 

@@ -66,15 +66,19 @@ class Sequences:
         counts = torch.from_numpy(lengths).to(self.device)
         return Packed(tokens, types, counts, int(lengths.max()))
 
+    def distinct(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return one of each of the U sequences that differ [U], and each one's place there [S]."""
+        first: dict[bytes, int] = {}
+        same = [first.setdefault(row.tobytes(), n) for n, row in enumerate(self.framed)]
+        return np.unique(same, return_inverse=True)
+
     @torch.no_grad()
     def pool(self, encode: Callable[[Packed], Tensor]) -> Tensor:
         """Return what `encode` makes of every sequence, float32 [S, H].
 
         Each distinct one is encoded once, in batches of similar lengths.
         """
-        first: dict[bytes, int] = {}
-        same = [first.setdefault(row.tobytes(), n) for n, row in enumerate(self.framed)]
-        rows, places = np.unique(same, return_inverse=True)
+        rows, places = self.distinct()
         batches = list(by_length(self.lengths[rows], TOKENS_A_BATCH[self.device.type]))
         found = torch.cat([encode(self.pack(rows[batch])).float() for batch in batches])
         back = np.argsort(np.concatenate(batches))[places]

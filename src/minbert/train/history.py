@@ -51,7 +51,7 @@ class History(Part):
 
     kept = (
         *("rows", "step", "epoch", "done", "best_epoch", "best_score", "best_outputs"),
-        *("loss", "unread", "seen"),
+        *("loss", "unread", "seen", "seconds"),
     )
 
     def __init__(self, examples: Mapping[str, Examples], listener: Listener | None = None) -> None:
@@ -60,7 +60,7 @@ class History(Part):
         self.epoch, self.done, self.step = 1, 0, 0
         self.best_epoch, self.best_score = 0, -math.inf
         self.best_outputs: dict[str, Tensor] = {}  # of dev, by task
-        self.started = time.perf_counter()
+        self.seconds = 0.0
         self.loss = math.nan  # of the last window
         # The step and a `TaskResult` of each batch of the window.
         self.unread: list[tuple[Any, ...]] = []
@@ -71,6 +71,10 @@ class History(Part):
     def seconds(self) -> float:
         """The seconds of the whole run so far, its interrupted parts included."""
         return time.perf_counter() - self.started
+
+    @seconds.setter
+    def seconds(self, seconds: float) -> None:
+        self.started = time.perf_counter() - seconds
 
     def log(self, split: str, task: str, metric: str, value: float) -> None:
         """Add one value, measured now."""
@@ -133,13 +137,8 @@ class History(Part):
         self.log_overall("train", scores)
         self.seen = {}
 
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"seconds": self.seconds}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what an interrupted run has measured; the listener gets it again."""
-        self.started = time.perf_counter() - state.pop("seconds")
-        super().load_state_dict(state)
+    def tell_again(self) -> None:
+        """Let the listener hear what an interrupted run has measured."""
         for row in self.rows:
             self._tell(row)
 

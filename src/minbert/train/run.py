@@ -95,7 +95,7 @@ def train_stage(
         for metric, value in loop.model.details(task).items():
             at.log("dev", task, metric, value)
     at.write(out / "history.parquet")
-    save_weights(out / WEIGHTS, loop.model.weights())
+    save_weights(out / WEIGHTS, loop.model.weights)
     record = {
         **provenance,
         "spec": spec.model_dump(mode="json"),
@@ -179,13 +179,14 @@ class Loop:
         if refused := self.checkpoints.resume(parts, f"{self.device.type}, {self.precision}"):
             say(f"starting from scratch: {refused}")
         elif at.step:
+            at.tell_again()
             say(f"resuming after step {at.step} of {self.total}")
         self.progress.start(self.total, at.step)
         while at.epoch <= self.spec.epochs:
             self._train_epoch()
             self._end_epoch()
         release_memory()
-        self.model.restore(load_weights(self.checkpoints.folder / self.checkpoints.best))
+        self.model.weights = load_weights(self.checkpoints.folder / self.checkpoints.best)
         return {
             "best_epoch": at.best_epoch,
             "best_score": at.best_score,
@@ -226,7 +227,7 @@ class Loop:
         self.progress.epoch(at.epoch, self.spec.epochs, scores["dev"], score)
         if score > at.best_score:
             at.best_epoch, at.best_score, at.best_outputs = at.epoch, score, self.last
-            self.checkpoints.keep_best(at.epoch, model.weights())
+            self.checkpoints.keep_best(at.epoch, model.weights)
         at.epoch, at.done = at.epoch + 1, 0
         if at.epoch <= self.spec.epochs:
             self.checkpoints.after_step(at.step, save=True)

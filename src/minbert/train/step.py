@@ -68,16 +68,21 @@ class Gradients(Part):
         self.measured: dict[tuple[str, str], Any] = defaultdict(int)
         self.weights: dict[str, float] = {}  # of the step's losses, by task
         self.factors: dict[str, Tensor] = {}  # by which a weighting multiplies them
-        self.shared = model.shared_parameters()
-        self.groups = layer_groups(model.module, self.shared)
-        self.own = {task: model.own_parameters(task) for task in spec.trained_tasks}
+        module = model.module
+        # The trained parameters that several tasks use, and those that one uses, its head's too.
+        self.shared = [p for p in module.shared_parameters() if p.requires_grad]
+        self.groups = layer_groups(module, self.shared)
+        self.own = {
+            task: [p for p in module.own_parameters(task) if p.requires_grad]
+            for task in spec.trained_tasks
+        }
         self.penalty = load_part("penalty", "smart")(spec, model, seed) if spec.smart else None
         self.method: Method | None = None
         if spec.surgery:
             self.method = load_part("surgery", spec.surgery)(len(self.own))
         self.weighting: Weighting | None = None
         if spec.weighting:
-            device = next(model.module.parameters()).device
+            device = next(module.parameters()).device
             made = load_part("weighting", spec.weighting)
             self.weighting = made(len(self.own), generator, device)
 

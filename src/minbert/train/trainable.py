@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
 from minbert.model.multitask import Heads
 from minbert.model.sharing import SharedEncoder
@@ -44,6 +43,8 @@ class TrainableModel(Part):
     `examples` are by task and split (train, dev, test): what `batch` gives of them, `module` takes.
     `tokens_seen` counts training batches'.
     """
+
+    kept = ("weights", "tokens_seen")
 
     module: Heads
     architecture: Architecture
@@ -96,14 +97,6 @@ class TrainableModel(Part):
         # A siamese pair has two sequences: all first ones, then all second ones.
         return self.architecture.activation_bytes(lengths).reshape(-1, len(rows)).sum(0)
 
-    def shared_parameters(self) -> list[Parameter]:
-        """Return the trained parameters that several tasks use; frozen ones are left out."""
-        return [p for p in self.module.shared_parameters() if p.requires_grad]
-
-    def own_parameters(self, task: str) -> list[Parameter]:
-        """Return the trained parameters that only `task` uses, its head's among them."""
-        return [p for p in self.module.own_parameters(task) if p.requires_grad]
-
     @torch.no_grad()
     def init_bias_to_prior(self, task: str) -> None:
         """Let a head output what is best for all training labels.
@@ -125,17 +118,11 @@ class TrainableModel(Part):
         """Return what figures show of a trained task on dev besides its scores, by metric."""
         return {}
 
+    @property
     def weights(self) -> dict[str, Tensor]:
-        """Return the tensors that are saved, by the whole model's names."""
+        """The tensors that are saved, by the whole model's names; a frozen rest stays as it is."""
         return self.trained(self.module.state_dict())
 
-    def restore(self, weights: dict[str, Tensor]) -> None:
-        """Put tensors that `weights` returned back into the model; a frozen rest stays."""
+    @weights.setter
+    def weights(self, weights: dict[str, Tensor]) -> None:
         self.module.load_state_dict(self.module.state_dict() | weights)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"weights": self.weights(), "tokens_seen": self.tokens_seen}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.tokens_seen = state["tokens_seen"]
-        self.restore(state["weights"])
