@@ -53,8 +53,6 @@ def test_what_shows_results_comes_back(
     project.snakemake("all")
     names = ("report.html", f"tables/{PAPER}.md", "variants.tsv", "tables/scores.parquet")
     before = [(project.root / name).read_bytes() for name in names]
-    for name in names:
-        (project.root / name).unlink()
     (record,) = (project.root / "store" / "plans").glob("*.json")
     described = project.root / "store" / "spec" / f"train-{project.key('sst-only')}.json"
     predict = ["predict", "sst-only", "a fine film .", "--results", str(project.root)]
@@ -65,6 +63,8 @@ def test_what_shows_results_comes_back(
         told = capsys.readouterr().err
         assert f"{path.name}: " in told and "snakemake all" in told
     assert project.jobs() == {"publish"}
+    for name in names:
+        (project.root / name).unlink()
     with exclusive_lock(project.root / "store" / "plans", "a workflow"):
         printed = project.snakemake("all", ends=1)
     assert "a workflow on results is already running" in printed

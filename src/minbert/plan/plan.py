@@ -183,7 +183,7 @@ class Plan(Experiment):
         paths = [self.names / name for name in (*self.products, SCORES, VARIANTS)]
         paths += [description_path(self.root, kind, key) for kind, key in self.nodes]
         paths.append(plan_path(self.root, said.get("plan", "")))
-        whole = said.get("stamp") == self.stamp and all(map(Path.exists, paths))
+        whole = said.get("stamp") == self.stamp and all(map(_filled, paths))
         numbers = [int(path.stem.partition("-")[2]) for path in folder.glob(f"{self.stamp}-*.done")]
         number = max(numbers, default=-1) + (not numbers or not whole)
         return folder / f"{self.stamp}-{number}.done"
@@ -195,3 +195,7 @@ def _collect(nodes: Iterable[Node], found: dict[tuple[str, str], Node]) -> None:
         if (node.kind, node.key) not in found:
             _collect((need.node for need in node.needs.values()), found)
             found[node.kind, node.key] = node
+
+
+def _filled(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
