@@ -122,6 +122,12 @@ class Experiment:
                 shared_parts(spec.shared_layers, spec.shared_end, sources.architecture.layers)
             except UserError as error:
                 raise UserError(f"{where}: {error}") from None
+            crossed = [task for task, how in spec.tasks.items() if how.pairing == "cross"]
+            if crossed and sources.architecture.two_types and sources.architecture.types < 2:
+                raise UserError(
+                    f"{where}: task '{crossed[0]}' has 'pairing: cross', and the backbone's "
+                    "type_vocab_size is 1; choose 'pairing: siamese', or another backbone"
+                )
         needs = {f"tokens.{t}": Need(sources.tokens(t), "tokens.parquet") for t in spec.tasks}
         for name in ("config.json", "tokenizer.json", WEIGHTS):
             needs[f"backbone.{name}"] = Need(sources.backbone, name)
