@@ -16,7 +16,7 @@ from minbert.report.floors import judge
 from minbert.report.material import Material
 from minbert.report.runs import read_runs
 from minbert.report.warnings import find_warnings
-from minbert.report.worst import LONGEST, WORST, over_runs, worst
+from minbert.report.worst import WORST, over_runs, worst
 
 TASKS = ("sst", "para", "sts")
 
@@ -84,8 +84,12 @@ def test_the_worst_examples_have_the_largest_mean_error(material: Material) -> N
     assert first.right == of_runs.right[of_runs.error.argmax()]
 
 
-def test_texts_are_whole_lines_without_what_hides_them(material: Material) -> None:
+def test_texts_are_whole_lines_without_what_hides_them(
+    material: Material, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = [row.texts for row in worst(material, PAPER) if row.task == "para"]
     assert all(len(pair) == 2 and pair[1].startswith("another ") for pair in texts)
     assert any(HARM in first and "[31m" in first and "\x1b" not in first for first, _ in texts)
-    assert max(len(text) for pair in texts for text in pair) <= LONGEST
+    monkeypatch.setattr("minbert.report.worst.LONGEST", 20)
+    cut = [text for row in worst(material, PAPER) for text in row.texts]
+    assert max(map(len, cut)) == 20 and all(len(text) < 20 or text[-1] == "…" for text in cut)
