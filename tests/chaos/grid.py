@@ -87,7 +87,7 @@ def make(folder: Path) -> Tracked:
 def again(reference: Project, folder: Path, uri: str | None = None) -> Tracked:
     """Return a copy of a finished project that has its data and backbone, and nothing trained."""
     reference.copy(folder)
-    made = [kind.name for kind in KINDS.values() if kind.computes or kind.shown]
+    made = [name for name, kind in KINDS.items() if kind.computes or kind.shown]
     gone = [f"store/{name}" for name in (*made, "published")]
     for name in ("../.snakemake", "tables", "figures", "tracking", "work", "logs", *gone):
         shutil.rmtree(folder / "results" / name, ignore_errors=True)

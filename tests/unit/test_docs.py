@@ -167,7 +167,7 @@ def test_the_kinds_of_nodes_and_their_files_are_documented() -> None:
     _, _, listed = TEXT["docs/pipeline.md"].partition("## What is made from what\n")
     kinds = re.findall(r"^- `(\w+)` \(([^)]+)\):", listed.partition("\n## ")[0], re.MULTILINE)
     found = {kind: tuple(re.findall(r"`([^`]+)`", files)) for kind, files in kinds}
-    assert found == {kind.name: kind.outputs for kind in KINDS.values()}
+    assert found == {name: kind.outputs for name, kind in KINDS.items()}
 
 
 def test_the_columns_of_tables_are_documented() -> None:

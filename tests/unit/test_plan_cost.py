@@ -145,14 +145,12 @@ def test_what_jobs_ask_for(tmp_path: Path, gpu: bool) -> None:
     made = make_plan(tmp_path)
     asked = Costs(made, gpu)
     for node in made.nodes.values():
-        first, third = ((asked.mem_mb(node, n), asked.minutes(node, n)) for n in (1, 3))
-        assert third == (4 * first[0], 4 * first[1]), "twice as much at each attempt"
         computes = node.kind == "train"
         assert asked.gpus(node) == (gpu and computes)
         device = asked.device_mb(node)
         assert (device > PROCESS / 1e6) == (node.kind in ("train", "backbone"))
-        assert first[0] == (device or PLAIN) + AROUND[gpu and computes]
-    assert asked.minutes(training(made, "first"), 1) >= LEAST
+        assert asked.mem_mb(node) == (device or PLAIN) + AROUND[gpu and computes]
+    assert asked.minutes(training(made, "first")) >= LEAST
 
 
 def test_cores_are_shared_out_among_the_jobs_to_run(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ class Acceptance:
 
     def _accept_run(self, node: Node, seed: int, alike: list[Described]) -> None:
         """Accept the first run of those `alike` that agrees; else say why the first does not."""
-        name = title(self.plan, node, seed)
+        name = f"{title(self.plan, node)} . s{seed}"
         for old in alike:
             folder = seed_folders(self._store / "train" / old["key"]).get(seed)
             if not (folder and finished("train", folder)):

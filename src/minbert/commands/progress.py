@@ -66,7 +66,7 @@ class Progress(logging.Handler):
         if rule != "train" or node is None:
             return Work(rule)
         seconds, seed = OTHERS + self._costs.of(node).seconds, wildcards["seed"]
-        return Work(title(self.plan, node, int(seed)), seconds, (node.key, seed))
+        return Work(f"{title(self.plan, node)} . s{seed}", seconds, (node.key, seed))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Count one record, if it is an event of a job."""

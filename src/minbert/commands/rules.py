@@ -112,15 +112,15 @@ class Rules:
 
     @_known
     def mem_mb(self, wildcards: Any, attempt: int) -> int:
-        """Return the MB of main memory that a job asks for."""
+        """Return the MB of main memory that a job asks for; twice as many at each attempt."""
         node, _ = self.job(wildcards)
-        return self.costs.mem_mb(node, attempt)
+        return self.costs.mem_mb(node) * 2 ** (attempt - 1)
 
     @_known
     def runtime(self, wildcards: Any, attempt: int) -> int:
-        """Return the minutes that a job asks for."""
+        """Return the minutes that a job asks for; twice as many at each attempt."""
         node, _ = self.job(wildcards)
-        return self.costs.minutes(node, attempt)
+        return self.costs.minutes(node) * 2 ** (attempt - 1)
 
     @_known
     def gpu(self, wildcards: Any) -> int:

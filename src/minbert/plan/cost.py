@@ -217,9 +217,10 @@ class Costs:
 
     @cached_property
     def _on_gpu(self) -> bool:
+        if self.gpu is not None:
+            return self.gpu
         wish = self.plan.config.device
-        found = wish.startswith("cuda") or (wish == "auto" and bool(visible_cards()))
-        return found if self.gpu is None else self.gpu
+        return wish.startswith("cuda") or (wish == "auto" and bool(visible_cards()))
 
     def memory(self, node: Node) -> int:
         """Estimate the bytes of a training job, until its shapes are known by BERT-base."""
@@ -238,20 +239,15 @@ class Costs:
             held = PROCESS + 2 * NUMBER * self.arch.parameters().total + int(TOKENS_AT_ONCE * layer)
         return math.ceil(held / 1e6)
 
-    def mem_mb(self, node: Node, attempt: int) -> int:
-        """Return the MB of main memory that a job asks for; twice as many at each attempt."""
-        step = (self.device_mb(node) or PLAIN) + AROUND[bool(self.gpus(node))]
-        return step * 2 ** (attempt - 1)
+    def mem_mb(self, node: Node) -> int:
+        """Return the MB of main memory that a job asks for."""
+        return (self.device_mb(node) or PLAIN) + AROUND[bool(self.gpus(node))]
 
-    def minutes(self, node: Node, attempt: int) -> int:
-        """Return the minutes that it asks for; twice as many at each attempt.
-
-        A training that runs out of them resumes from its last state.
-        """
-        asked = MINUTES
-        if node.kind == "train":
-            asked = LEAST + math.ceil(SPARE * self.of(node).seconds / 60)
-        return asked * 2 ** (attempt - 1)
+    def minutes(self, node: Node) -> int:
+        """Return the minutes that it asks for; a training resumes from its last state."""
+        if node.kind != "train":
+            return MINUTES
+        return LEAST + math.ceil(SPARE * self.of(node).seconds / 60)
 
     def gpus(self, node: Node) -> int:
         """Return the GPUs that a job asks a cluster for: one if it computes, else none."""

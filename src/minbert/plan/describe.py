@@ -53,12 +53,12 @@ def about(experiment: Experiment, node: Node) -> dict[str, Any]:
     return told
 
 
-def title(experiment: Experiment, node: Node, seed: int | None = None) -> str:
-    """Return a short name of a node, or of one of its seeds, for people."""
+def title(experiment: Experiment, node: Node) -> str:
+    """Return a short name of a node for people."""
     if node.kind == "train":
         ref = experiment.owners[node.key]
         tasks = "+".join(experiment.every[ref].spec.trained_tasks)
         stage = "" if ref.stage == "main" else f"/{ref.stage}"
-        return f"{ref.variant}{stage} . {tasks}" + ("" if seed is None else f" . s{seed}")
+        return f"{ref.variant}{stage} . {tasks}"
     spec = {**node.extra, **node.spec}
     return str(spec.get("task") or spec.get("name") or spec.get("paper") or node.kind)

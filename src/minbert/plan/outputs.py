@@ -13,8 +13,8 @@ from minbert.plan.experiment import Experiment
 from minbert.plan.figures import all_figures, paper_figures
 from minbert.plan.parameters import counts, parameters
 from minbert.spec.architecture import shared_depth
-from minbert.spec.published import Claim, Published
-from minbert.spec.resolve import Grid, Stage, Variant
+from minbert.spec.published import Claim
+from minbert.spec.resolve import Grid, Stage
 from minbert.spec.task import task_facts
 from minbert.store.node import Need, Node
 
@@ -143,27 +143,27 @@ def _rows(exp: Experiment, grid: Grid) -> Iterator[dict[str, Any]]:
     Each variant has a row on dev, by which variants are compared; a tuned one that is tested also
     has one on test, which chose nothing.
     """
-    published = [row for row in exp.published if row.paper == grid.paper]
-    shown: list[tuple[Variant, str, Published | None]] = [
-        (grid.variants[r.variant], r.split, r) for r in published if r.variant in grid.variants
-    ]
-    named = {(row.variant, row.split) for row in published}
+    of_paper = (row for row in exp.published if row.paper == grid.paper)
+    rows = [row.model_dump() for row in of_paper if row.variant in grid.variants]
+    published = [(row["variant"], row["split"]) for row in rows]
     for variant in grid.rows.values():
         splits = ("dev", "test") if variant.tried and variant.test else ("dev",)
-        shown += [(variant, split, None) for split in splits if (variant.name, split) not in named]
-    for variant, split, row in shown:
+        own = ({"variant": variant.name, "split": split} for split in splits)
+        rows += [row for row in own if (row["variant"], row["split"]) not in published]
+    for row in rows:
+        variant = grid.variants[row["variant"]]
         others = [grid.variants[name] for name in variant.best_of]
         tasks = {task for one in others or [variant] for task in one.scored}
         chosen = () if variant.tried else others
         yield {
-            "row": row.row if row else variant.label,
+            "row": row.get("row", variant.label),
             "variant": variant.name,
-            "table": row.table if row else None,
+            "table": row.get("table"),
             "choice": {exp.train(s.ref).key: one.name for one in chosen for s in one.stages},
-            "split": split,
-            "published": row.figures if row else {},
-            "note": "; ".join(filter(None, (row.note if row else "", variant.note))),
-            "other_task": (row and row.other_task) or None,
+            "split": row["split"],
+            "published": row.get("figures", {}),
+            "note": "; ".join(filter(None, (row.get("note"), variant.note))),
+            "other_task": row.get("other_task") or None,
             "tasks": [task for task in grid.tasks if task in tasks],
             "parameters": parameters(exp, variant),
             "parameters_bert_base": parameters(exp, variant, base_shapes=True),

@@ -15,7 +15,6 @@ class Kind:
     Trainings alone depend on a seed, and are in `KEY/seedN/`.
     """
 
-    name: str
     help: str
     outputs: tuple[str, ...] = ()
     deletable: tuple[str, ...] = ()
@@ -28,59 +27,49 @@ class Kind:
         return tuple(name for name in self.outputs if name not in self.deletable)
 
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind("fetch", "download a raw file and verify it"),
-        Kind(
-            "data",
-            "make a data set's example table",
-            ("examples.parquet", "rejected.csv", "report.json"),
-            ("examples.parquet", "rejected.csv"),
-        ),
-        Kind(
-            "labels",
-            "read public labels of test rows",
-            ("labels.parquet", "labels.json"),
-        ),
-        Kind("rows", "list a data set's dev and test rows without texts", ("rows.parquet",)),
-        Kind(
-            "backbone",
-            "make a backbone: convert or download it",
-            ("model.safetensors", "config.json", "tokenizer.json"),
-            ("model.safetensors", "tokenizer.json"),
-        ),
-        Kind("tokens", "turn sentences into word pieces", ("tokens.parquet",)),
-        Kind(
-            "features",
-            "cache a frozen encoder's features",
-            ("features.safetensors",),
-            computes=True,
-        ),
-        Kind(
-            "train",
-            "train one stage with one seed",
-            ("model.safetensors", "history.parquet", "predictions.parquet", "run.json"),
-            ("model.safetensors",),
-            computes=True,
-        ),
-        Kind(
-            "tuning",
-            "choose the settings of a paper's tuned rows",
-            ("tuning.csv", "tuning.md"),
-            shown=True,
-        ),
-        Kind("scores", "score all runs of a paper", ("scores.parquet",), shown=True),
-        Kind("table", "make a paper's table", ("table.csv", "table.md", "table.tex"), shown=True),
-        Kind("index", "list every published row", ("index.csv", "index.md"), shown=True),
-        Kind(
-            "claims",
-            "judge what the papers claim",
-            ("claims.csv", "claims.md", "claims.tex"),
-            shown=True,
-        ),
-        Kind("figure", "draw a figure", ("figure.pdf", "figure.png"), shown=True),
-        Kind("report", "write the report", ("report.html",), shown=True),
-    )
+KINDS = {
+    "fetch": Kind("download a raw file and verify it"),
+    "data": Kind(
+        "make a data set's example table",
+        ("examples.parquet", "rejected.csv", "report.json"),
+        ("examples.parquet", "rejected.csv"),
+    ),
+    "labels": Kind(
+        "read public labels of test rows",
+        ("labels.parquet", "labels.json"),
+    ),
+    "rows": Kind("list a data set's dev and test rows without texts", ("rows.parquet",)),
+    "backbone": Kind(
+        "make a backbone: convert or download it",
+        ("model.safetensors", "config.json", "tokenizer.json"),
+        ("model.safetensors", "tokenizer.json"),
+    ),
+    "tokens": Kind("turn sentences into word pieces", ("tokens.parquet",)),
+    "features": Kind(
+        "cache a frozen encoder's features",
+        ("features.safetensors",),
+        computes=True,
+    ),
+    "train": Kind(
+        "train one stage with one seed",
+        ("model.safetensors", "history.parquet", "predictions.parquet", "run.json"),
+        ("model.safetensors",),
+        computes=True,
+    ),
+    "tuning": Kind(
+        "choose the settings of a paper's tuned rows",
+        ("tuning.csv", "tuning.md"),
+        shown=True,
+    ),
+    "scores": Kind("score all runs of a paper", ("scores.parquet",), shown=True),
+    "table": Kind("make a paper's table", ("table.csv", "table.md", "table.tex"), shown=True),
+    "index": Kind("list every published row", ("index.csv", "index.md"), shown=True),
+    "claims": Kind(
+        "judge what the papers claim",
+        ("claims.csv", "claims.md", "claims.tex"),
+        shown=True,
+    ),
+    "figure": Kind("draw a figure", ("figure.pdf", "figure.png"), shown=True),
+    "report": Kind("write the report", ("report.html",), shown=True),
 }
 """Every kind by name, in the order in which they depend on each other."""
