@@ -77,15 +77,15 @@ def edit(package: Path, name: str, old: str, new: str) -> None:
 
 def changed(package: Path, name: str, old: str, new: str) -> list[str]:
     """Return the modules whose digest differs after an edit."""
-    before = code_modules(["minbert.a.main"])
+    before = code_modules(("minbert.a.main",))
     edit(package, name, old, new)
-    return differs(before, code_modules(["minbert.a.main"]))
+    return differs(before, code_modules(("minbert.a.main",)))
 
 
 def test_closure_over_all_forms_of_import(package: Path) -> None:
-    assert list(code_modules(["minbert.a.main"])) == CLOSURE
+    assert list(code_modules(("minbert.a.main",))) == CLOSURE
     for root in ("b", "c"):
-        assert list(code_modules([f"minbert.{root}"])) == ["minbert", f"minbert.{root}"]
+        assert list(code_modules((f"minbert.{root}",))) == ["minbert", f"minbert.{root}"]
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,7 @@ def test_what_an_edit_changes(
 def test_a_syntax_error_names_file_and_line(package: Path) -> None:
     (package / "b" / "deep.py").write_text("x = 1\ny = (\n")
     with pytest.raises(UserError, match=r"deep\.py, line 2: does not parse: '\(' was never closed"):
-        code_modules(["minbert.a.main"])
-
-
-def test_an_unknown_root_is_named(package: Path) -> None:
-    with pytest.raises(UserError, match="'json' is no module of minbert"):
-        code_modules(["json"])
+        code_modules(("minbert.a.main",))
 
 
 def test_the_digest_of_known_source_is_the_same_on_every_python(package: Path) -> None:
@@ -131,12 +126,12 @@ def test_the_digest_of_known_source_is_the_same_on_every_python(package: Path) -
         "    async def f(self, *a, k=None, **b) -> str:\n"
         "        return f'{self.x!r:>9} and' 'more' if a else [i for i in b if not i][1:]\n"
     )
-    digest = code_modules(["minbert.c"])["minbert.c"]
+    digest = code_modules(("minbert.c",))["minbert.c"]
     assert digest == "7596f93198251f2879cec4caafdf5aa9a97a51678efdd9644d6253661e8e7ddf"
 
 
 def test_files_are_compared_byte_by_byte(package: Path) -> None:
-    before = files_digest(modules := list(code_modules(["minbert.a.near"])))
+    before = files_digest(modules := list(code_modules(("minbert.a.near",))))
     assert files_digest(reversed(modules)) == before
     edit(package, "a/near.py", "import main\n", "import main  # a comment\n")
     assert files_digest(modules) != before

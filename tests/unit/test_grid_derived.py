@@ -4,8 +4,7 @@ import re
 
 from planning import REPOSITORY
 
-from minbert.plan.experiment import Experiment
-from minbert.spec.config import load_config
+from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
 from minbert.spec.stage import StageSpec
 from minbert.store.node import digest
@@ -45,7 +44,7 @@ BEFORE = {
 
 def test_settings_that_came_later_are_not_in_the_keys_of_older_stages() -> None:
     """All of a key but the digests of code and the keys of what is needed."""
-    experiment = Experiment.read(load_config([REPOSITORY / "config.yaml"]), REPOSITORY)
+    plan = Plan.load([REPOSITORY / "config.yaml"], REPOSITORY)
     refs = {name: StageRef(*re.split("[ /]", name)) for name in BEFORE}
-    assert {name: digest(experiment.train(ref).spec) for name, ref in refs.items()} == BEFORE
+    assert {name: digest(plan.train(ref).spec) for name, ref in refs.items()} == BEFORE
     assert spec().model_dump()["smart"].keys().isdisjoint({"divergence", "reduction"})

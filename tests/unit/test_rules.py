@@ -45,6 +45,8 @@ def test_a_key_says_what_job_it_is(plan: Plan) -> None:
     at = f"--results '{plan.root}' --plan record"
     assert made.command(of(node, 0)).startswith(f"train {node.key} {at} --seed 0 --memory ")
     assert {Path(path).parts[-3] for path in made.inputs(of(node, 0))} == {"tokens"}
+    for ask in (made.mem_mb, made.runtime):
+        assert ask(of(node, 0), 3) == 4 * ask(of(node, 0), 1), "twice as much at each attempt"
     (tokens,) = (need.node for name, need in node.needs.items() if name.startswith("tokens."))
     assert made.command(of(tokens)) == f"tokens {tokens.key} {at}"
     with pytest.raises(WorkflowError, match="asks for no job with key 00ff"):

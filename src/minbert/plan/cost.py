@@ -126,16 +126,14 @@ def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: S
     an encoder, two of a pair whose sentences are encoded separately. What cannot be counted counts
     as none.
     """
-    heads, encoder = 0, arch.parameters().total
-    trainable = encoder
-    if counted:
-        heads, encoder, trainable = (counted[n] for n in ("heads", "encoder", "trainable"))
+    total = arch.parameters().total
+    of = counted or {"encoder": total, "trainable": total, "heads": 0}
     if spec.trainable == "heads":
         pairs = [t for t, how in spec.tasks.items() if how.pairing == "siamese"]
         held = sum(sum(sizes[task][:3]) for task in (*spec.tasks, *pairs))
-        return PROCESS + training_bytes(heads, heads) + held * arch.hidden * NUMBER
+        return PROCESS + training_bytes(of["heads"], of["heads"]) + held * arch.hidden * NUMBER
     gradients = 1 + len(spec.trained_tasks) if spec.surgery else 1
-    state = training_bytes(encoder + heads, trainable, gradients)
+    state = training_bytes(of["encoder"] + of["heads"], of["trainable"], gradients)
     activations = 0.0
     for task in spec.trained_tasks:
         tokens = min(LARGER * sizes[task].tokens, spec.max_length, arch.positions)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.plan.sources import Sources
@@ -18,9 +18,8 @@ from minbert.spec.architecture import (
     shared_parts,
 )
 from minbert.spec.config import Config
-from minbert.spec.only import part_of
-from minbert.spec.published import Published, read_published
-from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
+from minbert.spec.published import Published
+from minbert.spec.resolve import Grid, Stage, StageRef, Variant
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import OWN_FILES, TASKS, shown_tasks, task_facts
 from minbert.store.node import Need, Node
@@ -40,16 +39,6 @@ class Experiment:
     every: Mapping[StageRef, Stage]
     published: tuple[Published, ...]
     sources: Sources
-
-    @classmethod
-    def read(cls, config: Config, base: Path) -> Self:
-        """Read the grids, and look at the files of the data and the backbone."""
-        whole = resolve(config, base)
-        every = {s.ref: s for grid in whole for v in grid.variants.values() for s in v.stages}
-        grids = tuple(part_of(whole, config.only))
-        published = tuple(read_published(base / config.published))
-        sources = Sources(config, Path(config.results), base)
-        return cls(config, base, grids, every, published, sources)
 
     @property
     def root(self) -> Path:

@@ -33,12 +33,13 @@ def paper_figures(
     for name, spec in grid.figures.items():
         where = f"paper '{grid.paper}': figure '{name}'"
         options = _options(spec, where)
-        given, on = options.model_dump(mode="json"), ""
-        task = _task(grid, options, spec, where)
+        given, on, of = options.model_dump(mode="json"), "", [*grid.variants.values()]
         if options.of:
-            given["task"], on = task, f" scored on {task}"
+            fit = [task for task in grid.tasks if TASKS[task].kind == options.of]
+            given["task"] = task = given["task"] or next(iter(fit), "none")
+            on = f" scored on {task} ({options.of})"
+            of = [v for v in of if task in v.scored and task in fit]
         # A setting that a tuned variant tries has runs, and is no row.
-        of = [v for v in grid.variants.values() if not options.of or task in v.scored]
         able = {v.name: v for v in of if (v.stages if options.trained else not v.tuned_for)}
         names = [*(spec.variants or (name for name, v in able.items() if not v.tuned_for))]
         of_options = dict.fromkeys(options.named(), names)
@@ -102,15 +103,3 @@ def _node(
 
 def _options(spec: Drawing, where: str) -> Options:
     return validated(FIGURE_KINDS[spec.kind], spec.options, f"{where}, options")
-
-
-def _task(grid: Grid, options: Options, spec: Drawing, where: str) -> str:
-    """Return the task that a figure of one task shows (`Options.of`)."""
-    fit = [task for task in grid.tasks if TASKS[task].kind == options.of]
-    named = str(spec.options.get("task", "")) if options.of else ""
-    if options.of and named not in ("", *fit):
-        raise UserError(
-            f"{where}: kind '{spec.kind}' shows one task of kind {options.of}; found task "
-            f"'{named}', expected one of {', '.join(fit) or 'none'}.{did_you_mean(named, fit)}"
-        )
-    return named or next(iter(fit), f"a {options.of} task")

@@ -42,7 +42,12 @@ def shown_nodes(exp: Experiment) -> dict[str, Node]:
     for grid in exp.grids:
         paper, scored = grid.paper, _scored(exp, grid)
         papers.append(about := scored | _about(exp, grid))
-        needs = _runs(exp, grid)
+        trained = [exp.train(stage.ref) for v in grid.variants.values() for stage in v.stages]
+        needs = {
+            f"run.{node.key}.{seed}": Need(node, "run.json", seed)
+            for node in trained
+            for seed in exp.config.seeds
+        }
         known = exp.sources.labelled(grid.tasks, "labels.parquet")
         scores = Node("scores", scored, "minbert.evaluate.score", needs=needs | known)
         found[f"scores/{paper}"] = scores
@@ -64,16 +69,6 @@ def shown_nodes(exp: Experiment) -> dict[str, Node]:
             "claims", _claims(exp), "minbert.evaluate.claims", needs=every
         )
     return found | {"report": _report(exp, found, every)}
-
-
-def _runs(exp: Experiment, grid: Grid) -> dict[str, Need]:
-    """Return the records of a paper's runs, by `run.KEY.SEED`."""
-    trained = [exp.train(stage.ref) for v in grid.variants.values() for stage in v.stages]
-    return {
-        f"run.{node.key}.{seed}": Need(node, "run.json", seed)
-        for node in trained
-        for seed in exp.config.seeds
-    }
 
 
 def _scored(exp: Experiment, grid: Grid) -> dict[str, Any]:
@@ -210,10 +205,15 @@ def _claims(exp: Experiment) -> dict[str, Any]:
         for task in claim.task:
             # Tables of scores alone have no column for the measure.
             left = {"against", "task", *(("measure",) if claim.measure == "score" else ())}
-            line = claim.model_dump(exclude=left)
-            line |= {"paper": grid.paper, "others": claim.others, "score": claim.score}
-            line |= {"task": grid.overall if task == "overall" else task}
-            lines.append(line | {"published": _published_difference(exp, grid, claim, task)})
+            line = {
+                **claim.model_dump(exclude=left),
+                "paper": grid.paper,
+                "others": claim.others,
+                "score": claim.score,
+                "task": grid.overall if task == "overall" else task,
+                "published": _published_difference(exp, grid, claim, task),
+            }
+            lines.append(line)
     return {
         "claims": lines,
         "titles": {grid.paper: grid.title for grid in grids},
@@ -253,9 +253,11 @@ def _report(exp: Experiment, found: Mapping[str, Node], runs: Mapping[str, Need]
             needs[f"{node.kind}.{paper}" if paper else node.kind] = Need(node, node.outputs[0])
     for task in tasks:
         data = exp.sources.data(task)
+        examples = {"examples": Need(data, "examples.parquet")}
+        rows = Node("rows", {}, "minbert.data.rows", needs=examples, extra={"task": task})
         needs[f"data.{task}"] = Need(data, "report.json")
-        needs[f"examples.{task}"] = Need(data, "examples.parquet")
-        needs[f"rows.{task}"] = Need(exp.sources.rows(task), "rows.parquet")
+        needs[f"examples.{task}"] = examples["examples"]
+        needs[f"rows.{task}"] = Need(rows, "rows.parquet")
     spec = {
         **exp.made_from(tasks),
         "papers": [grid.paper for grid in exp.grids],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,11 @@ from typing import Any
 from minbert.base.errors import UserError
 from minbert.plan.experiment import Experiment
 from minbert.plan.outputs import shown_nodes
+from minbert.plan.sources import Sources
 from minbert.spec.config import load_config
-from minbert.spec.resolve import Grid, StageRef
+from minbert.spec.only import part_of
+from minbert.spec.published import read_published
+from minbert.spec.resolve import Grid, StageRef, resolve
 from minbert.spec.task import TASKS
 from minbert.store.code import SHOWN_NOT_HASHED, code_modules
 from minbert.store.node import Node, digest
@@ -52,7 +55,13 @@ class Plan(Experiment):
         words: Sequence[str] = (),
     ) -> Plan:
         """Return the plan of config files or of a merged mapping, and of `words`."""
-        plan = replace(cls.read(load_config(config, words), base), files=files, words=words)
+        read = load_config(config, words)
+        whole = resolve(read, base)
+        every = {s.ref: s for grid in whole for v in grid.variants.values() for s in v.stages}
+        published = tuple(read_published(base / read.published))
+        sources = Sources(read, Path(read.results), base)
+        grids = tuple(part_of(whole, read.only))
+        plan = cls(read, base, grids, every, published, sources, files, words)
         plan.check_distinct()
         plan.shown  # noqa: B018 - so that what its nodes refuse is refused now
         return plan
@@ -87,14 +96,9 @@ class Plan(Experiment):
                 yield self.nodes["train", key], seed
 
     @property
-    def below(self) -> str:
-        """The folder of the plain names under the results root; "" for the root itself."""
-        return ONLY if self.config.only else ""
-
-    @property
     def names(self) -> Path:
         """The folder of the plain names."""
-        return self.root / self.below
+        return self.root / self.publication["below"]
 
     @property
     def configured(self) -> list[str]:
@@ -135,7 +139,7 @@ class Plan(Experiment):
             "shown": [[name, node.kind, node.key] for name, node in self.shown.items()],
             "papers": {grid.paper: self._paper(grid) for grid in self.grids},
             "variants": variants,
-            "below": self.below,
+            "below": ONLY if self.config.only else "",
         }
 
     @property
@@ -170,7 +174,7 @@ class Plan(Experiment):
     @cached_property
     def stamp(self) -> str:
         """A hash of all that is published, and of the publisher."""
-        return digest([self.publication, code_modules([PUBLISHER], SHOWN_NOT_HASHED)])
+        return digest([self.publication, code_modules((PUBLISHER,), SHOWN_NOT_HASHED)])
 
     @cached_property
     def mark(self) -> Path:

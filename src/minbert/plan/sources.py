@@ -54,11 +54,6 @@ class Sources:
         }
         return Node("tokens", {}, "minbert.data.tokenise", needs=needs, extra={"task": task})
 
-    def rows(self, task: str) -> Node:
-        """Return the node of `task`'s dev and test rows."""
-        needs = {"examples": Need(self.data(task), "examples.parquet")}
-        return Node("rows", {}, "minbert.data.rows", needs=needs, extra={"task": task})
-
     def features(self, task: str, spec: StageSpec) -> Node:
         """Return the node of `task`'s frozen features, as `spec` pools and pairs them."""
         chosen = spec.tasks[task]

@@ -41,11 +41,15 @@ FOLDER = Path(__file__).parents[1]
 
 
 @cache
-def _closure(roots: tuple[str, ...], outside: tuple[str, ...]) -> dict[str, str]:
+def code_modules(roots: tuple[str, ...], outside: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return {module: digest} of `roots` and all that they import from the package, sorted.
+
+    Modules `outside`, or below such a package, are left out. Imports count anywhere in a module
+    except under `if TYPE_CHECKING`; a package's `__init__` counts if something below it does.
+    Raises `UserError` for a module that does not parse, naming file and line.
+    """
     sources, found, waiting = _sources(), dict[str, str](), list(roots)
     left_out = tuple(f"{each}." for each in outside)
-    if unknown := {*roots} - sources.keys():
-        raise UserError(f"'{min(unknown)}' is no module of {PACKAGE}: no source file has that name")
     while waiting:
         name = waiting.pop()
         if name in found or name not in sources or f"{name}.".startswith(left_out):
@@ -53,17 +57,6 @@ def _closure(roots: tuple[str, ...], outside: tuple[str, ...]) -> dict[str, str]
         found[name], imported = _parse(name)
         waiting += [name.rpartition(".")[0], *imported]
     return dict(sorted(found.items()))
-
-
-def code_modules(roots: Iterable[str], outside: Iterable[str] = ()) -> dict[str, str]:
-    """Return {module: digest} of `roots` and all that they import from the package, sorted.
-
-    Modules `outside`, or below such a package, are left out. Imports count anywhere in a module
-    except under `if TYPE_CHECKING`; a package's `__init__` counts if something below it does.
-    Raises `UserError` for a root that is no module of the package, or a module that does not parse
-    (naming file and line).
-    """
-    return dict(_closure(tuple(roots), tuple(outside)))
 
 
 def files_digest(modules: Iterable[str]) -> str:

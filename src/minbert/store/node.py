@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ class Node:
     @property
     def key(self) -> str:
         """The node's identity."""
-        return str(self._described["key"])
+        return str(self.describe()["key"])
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -89,12 +89,9 @@ class Node:
         folder = self.folder(root, seed)
         return all((folder / name).exists() for name in self.required_outputs)
 
+    @cache  # noqa: B019 - a process has few of these
     def describe(self) -> dict[str, Any]:
         """Return what the node is, as JSON-able data: the same for all nodes of its key."""
-        return dict(self._described)
-
-    @cached_property
-    def _described(self) -> dict[str, Any]:
         described = {
             "kind": self.kind,
             "spec": self.spec,
