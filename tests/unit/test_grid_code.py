@@ -51,7 +51,7 @@ CLOSURE = [
 
 def forget() -> None:
     """A process reads each file once."""
-    for cached in (code._sources, code._closure, code._parse, code._bytes):
+    for cached in (code._sources, code.code_modules, code._parse, code._bytes):
         cached.cache_clear()
 
 

@@ -225,9 +225,8 @@ def test_stated_checksums_stand_for_files_that_are_not_there(
 
     def keys(**config: Any) -> list[str]:
         made = sources(tmp_path, **given, **config)
-        labels = made.labels("para")
-        assert labels
-        nodes = [made.backbone, labels, *map(made.data, ("mine", "sst", "lmrd"))]
+        labels = made.labels(["para"], "labels.parquet")["labels.para"]
+        nodes = [made.backbone, labels.node, *map(made.data, ("mine", "sst", "lmrd"))]
         found.update(made.checksums)
         return [node.key for node in nodes]
 

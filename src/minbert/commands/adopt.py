@@ -195,8 +195,7 @@ class Acceptance:
         for (kind, key), old in self._described.items():
             folder = self._store / kind / key
             known = (kind, key) in self.plan.nodes or kind not in ORIGINS
-            whole = all((folder / name).exists() for name in node.required_outputs)
-            if whole and not known and self._same_sources(old, described):
+            if finished(node.kind, folder) and not known and self._same_sources(old, described):
                 self.found[node.key, None] = Accepted(
                     node, None, key, folder, digest(described), reason
                 )

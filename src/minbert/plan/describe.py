@@ -26,8 +26,8 @@ def record_of(plan: Plan) -> dict[str, Any]:
     jobs = {}
     for (kind, key), node in plan.nodes.items():
         fetched = {n: o.describe() for n, o in node.needs.items() if o.node.kind == "fetch"}
-        told = {**about(plan, node), "extra": node.extra, "needs": fetched}
-        jobs[f"{kind}-{key}"] = told  # besides its description, which others of its key may share
+        # Besides its description, which others of its key may share.
+        jobs[f"{kind}-{key}"] = {"extra": node.extra, "needs": fetched}
     record = {
         **plan.publication,
         "tracking": plan.config.tracking.enabled,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -35,9 +35,9 @@ class Experiment:
 
     config: Config
     base: Path
-    grids: tuple[Grid, ...]
+    grids: Sequence[Grid]
     every: Mapping[StageRef, Stage]
-    published: tuple[Published, ...]
+    published: Sequence[Published]
     sources: Sources
 
     @property

@@ -48,7 +48,7 @@ def shown_nodes(exp: Experiment) -> dict[str, Node]:
             for node in trained
             for seed in exp.config.seeds
         }
-        known = exp.sources.labelled(grid.tasks, "labels.parquet")
+        known = exp.sources.labels(grid.tasks, "labels.parquet")
         scores = Node("scores", scored, "minbert.evaluate.score", needs=needs | known)
         found[f"scores/{paper}"] = scores
         beside = {f"scores.{paper}": Need(scores, "scores.parquet")}
@@ -77,7 +77,7 @@ def _scored(exp: Experiment, grid: Grid) -> dict[str, Any]:
     `tasks` of a variant are {task: key of the training that it is scored by}. Tuned variants have
     `tried`, others that are the best of some have `best_of`, and both have no `tasks`.
     """
-    labelled = bool(exp.sources.labelled(grid.tasks, ""))
+    labelled = bool(exp.sources.labels(grid.tasks, ""))
     return {
         "paper": grid.paper,
         "rule": grid.overall,
@@ -244,7 +244,7 @@ def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) 
 def _report(exp: Experiment, found: Mapping[str, Node], runs: Mapping[str, Need]) -> Node:
     """Return the node of the report of all that was `found`; what it says is in their specs."""
     tasks = dict.fromkeys(t for stage in exp.stages.values() for t in stage.spec.ordered_tasks)
-    needs = {**runs, **exp.sources.labelled(tasks, "labels.json")}
+    needs = {**runs, **exp.sources.labels(tasks, "labels.json")}
     for name, node in found.items():
         if node.kind == "figure":
             needs[f"figure.{name}"] = Need(node, "figure.png")

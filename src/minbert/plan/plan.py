@@ -18,7 +18,6 @@ from minbert.spec.config import load_config
 from minbert.spec.only import part_of
 from minbert.spec.published import read_published
 from minbert.spec.resolve import Grid, StageRef, resolve
-from minbert.spec.task import TASKS
 from minbert.store.code import SHOWN_NOT_HASHED, code_modules
 from minbert.store.node import Node, digest
 from minbert.store.plans import (
@@ -58,9 +57,9 @@ class Plan(Experiment):
         read = load_config(config, words)
         whole = resolve(read, base)
         every = {s.ref: s for grid in whole for v in grid.variants.values() for s in v.stages}
-        published = tuple(read_published(base / read.published))
+        published = read_published(base / read.published)
         sources = Sources(read, Path(read.results), base)
-        grids = tuple(part_of(whole, read.only))
+        grids = part_of(whole, read.only)
         plan = cls(read, base, grids, every, published, sources, files, words)
         plan.check_distinct()
         plan.shown  # noqa: B018 - so that what its nodes refuse is refused now
@@ -156,7 +155,7 @@ class Plan(Experiment):
         """
         config, rows = self.config, grid.rows.values()
         source = self.data(grid.tasks)
-        used = {task for v in grid.variants.values() for s in v.stages for task in s.spec.tasks}
+        used = {task for variant in grid.variants.values() for task in variant.scored}
         return {
             "scores": self.shown[f"scores/{grid.paper}"].key,
             "title": grid.title,
@@ -167,7 +166,7 @@ class Plan(Experiment):
             "source": config.course if source == "real" else source,
             "backbone": config.backbone,
             "encoder": self.sources.encoder,
-            "datasets": {task: self.sources.data(task).key for task in TASKS if task in used},
+            "datasets": {task: self.sources.data(task).key for task in used},
             "labels": {v.name: v.label for v in rows if v.tried or not v.best_of},
         }
 

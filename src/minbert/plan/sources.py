@@ -75,23 +75,20 @@ class Sources:
         extra = self.config.model_dump(include={"device", "precision"})
         return Node("features", how, "minbert.train.features", parts, needs, extra)
 
-    def labelled(self, tasks: Iterable[str], file: str) -> dict[str, Need]:
-        """Return a file of each task's labels, if any are given, by `labels.TASK`."""
-        nodes = {task: self.labels(task) for task in tasks}
-        return {f"labels.{task}": Need(node, file) for task, node in nodes.items() if node}
-
-    def labels(self, task: str) -> Node | None:
-        """Return the node of the public labels of `task`'s test rows; None if none are given."""
-        given = self.config.labels is not None and self.config.data != "builtin"
-        path = label_files(self.config, TASKS).get(task) if given else None
-        if path is None:  # The built-in corpus has labels of its own.
-            return None
-        names = list(TASKS[task].names)
-        files = {"labels": self._checksum(path)}
-        spec = {"task": task, "of": data_facts(task), "names": names, "files": files}
-        needs = {"examples": Need(self.data(task), "examples.parquet")}
-        extra = {"paths": {"labels": str(path.absolute())}}
-        return Node("labels", spec, "minbert.data.labels", needs=needs, extra=extra)
+    def labels(self, tasks: Iterable[str], file: str) -> dict[str, Need]:
+        """Return a file of the public labels of test rows, if any are given, by `labels.TASK`."""
+        found = dict[str, Need]()
+        if self.config.labels is None or self.config.data == "builtin":
+            return found  # The built-in corpus has labels of its own.
+        paths = label_files(self.config, TASKS)
+        for task in (task for task in tasks if task in paths):
+            names, files = list(TASKS[task].names), {"labels": self._checksum(paths[task])}
+            spec = {"task": task, "of": data_facts(task), "names": names, "files": files}
+            needs = {"examples": Need(self.data(task), "examples.parquet")}
+            extra = {"paths": {"labels": str(paths[task].absolute())}}
+            node = Node("labels", spec, "minbert.data.labels", needs=needs, extra=extra)
+            found[f"labels.{task}"] = Need(node, file)
+        return found
 
     def _checksum(self, path: Path, pin: str = "sha256:") -> str:
         """Return the checksum of a file, of the kind of `pin`; of an absent one, what is stated.

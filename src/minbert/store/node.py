@@ -86,8 +86,7 @@ class Node:
 
     def done(self, root: Path, seed: int | None = None) -> bool:
         """Whether its lasting files are there."""
-        folder = self.folder(root, seed)
-        return all((folder / name).exists() for name in self.required_outputs)
+        return finished(self.kind, self.folder(root, seed))
 
     @cache  # noqa: B019 - a process has few of these
     def describe(self) -> dict[str, Any]:

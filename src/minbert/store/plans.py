@@ -1,9 +1,9 @@
 """What the jobs of a workflow read: a description for each key, and the record of its plan.
 
-A description says what a node is. It follows from the key, whoever plans it, and is never changed.
-All that may differ under one key (devices, paths, titles) is in the record of the plan that a job
-belongs to, with what that plan publishes. Its name is a hash of its content, so that plans of
-other settings, side by side on one results folder, do not meet.
+A description says what a node is: what its key is of, whoever plans it; then what it is called, as
+the workflow that started last says. Else all that may differ under one key (devices, paths) is in
+the record of the plan that a job belongs to, with what that plan publishes. Its name is a hash of
+its content, so that plans of other settings, side by side on one results folder, do not meet.
 """
 
 import time
@@ -130,8 +130,7 @@ def held(folder: Path) -> dict[str, Any]:
 def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> dict[str, Any]:
     """Return a node's description with what `plan` says of it besides (default: the newest plan).
 
-    That is its title, owner, paths and devices, what it downloads, and the plan's `tasks` that are
-    not built in.
+    That is paths and devices, what it downloads, and the plan's `tasks` that are not built in.
     """
     described, name = read_description(root, kind, key), f"{kind}-{key}"
     found = (record for _, record in records(root)) if plan is None else [read_plan(root, plan)]
