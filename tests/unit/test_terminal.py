@@ -53,7 +53,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace, tmp_path: P
     """Four stages of 100 seconds, and a clock that stands still."""
     costs = SimpleNamespace(of=lambda node: SimpleNamespace(seconds=100 - progress.OTHERS))
     monkeypatch.setattr(progress, "Costs", lambda plan: costs)
-    monkeypatch.setattr(progress, "title", lambda plan, node, seed: f"{node.key} . s{seed}")
+    monkeypatch.setattr(progress, "title", lambda plan, node: node.key)
     nodes = {("train", f"k{n}"): SimpleNamespace(key=f"k{n}") for n in range(4)}
     plan: Any = SimpleNamespace(nodes=nodes, root=tmp_path)
     return Progress(plan, JOBS)
