@@ -258,7 +258,7 @@ def planned_jobs(printed: str, variants: Callable[[], dict[str, str]]) -> set[st
 @contextmanager
 def _digests_anew() -> Iterator[None]:
     """Digest code anew in the block, and after it."""
-    known = (code._sources, code._closure, code._bytes, code._parse)
+    known = (code._sources, code.code_modules, code._bytes, code._parse)
     for cached in known:
         cached.cache_clear()
     yield
