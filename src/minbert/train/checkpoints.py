@@ -16,35 +16,43 @@ from minbert.model.weights import load_weights, save_weights
 
 
 class Part:
-    """A part of a run that must survive an interruption: by default, attributes of these names.
+    """A part of a run that must survive an interruption: the attributes whose names are `kept`.
 
-    They are tensors and plain values, in dicts and lists, or generators. Those in dicts and lists
-    are on `device`.
+    They are tensors, generators, parts and plain values, in dicts and lists; None is no part.
     """
 
     kept: ClassVar[tuple[str, ...]] = ()
-    device = torch.device("cpu")
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what the part needs to go on: tensors and plain values, in dicts and lists."""
-        found = {name: getattr(self, name) for name in self.kept}
-        return {n: x.get_state() if isinstance(x, Generator) else x for n, x in found.items()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned, with all tensors on the CPU."""
-        for name, value in state.items():
-            now = getattr(self, name)
-            if isinstance(now, Generator):
-                now.set_state(value)
-            elif isinstance(now, Tensor):  # A parameter stays the one that is trained.
-                now.data = value.to(now.device)
-            else:
-                setattr(self, name, moved(value, self.device))
 
 
-def moved(values: Any, device: torch.device) -> Any:
-    """Return plain values with all tensors among them on `device`."""
-    return tree_map(lambda x: x.detach().to(device) if isinstance(x, Tensor) else x, values)
+def state_of(values: Any) -> Any:
+    """Return what a part, or attributes of it, need to go on: tensors on the CPU, plain values."""
+
+    def of(value: Any) -> Any:
+        if isinstance(value, Part):
+            return state_of({name: getattr(value, name) for name in value.kept})
+        if isinstance(value, Generator):
+            return value.get_state()
+        return value.detach().cpu() if isinstance(value, Tensor) else value
+
+    return tree_map(of, values)
+
+
+def restored(now: Any, state: Any) -> Any:
+    """Return `now`, as `state_of` found it, in the same places and on the same devices."""
+    if isinstance(now, Part):
+        for name in now.kept:
+            setattr(now, name, restored(getattr(now, name), state[name]))
+    elif isinstance(now, Generator):
+        now.set_state(state)
+    elif isinstance(now, Tensor):  # A parameter stays the one that is trained.
+        now.data = state.to(now.device)
+    elif isinstance(now, dict):
+        return {name: restored(now.get(name), each) for name, each in state.items()}
+    elif isinstance(now, list) and len(now) == len(state):
+        return [restored(*pair) for pair in zip(now, state, strict=True)]
+    else:
+        return state
+    return now
 
 
 class Generators(Part):
@@ -72,8 +80,8 @@ class Checkpoints:
         self.folder, self.every = folder, every
         self.stop: int | None = None  # the signal that asked the run to stop
         self.best = ""  # the file in `folder` with the best epoch's weights, if there is one
-        self.parts: Mapping[str, Part] = {}
-        self._computed_on = ""
+        self.run = Part()  # whose state is saved
+        self.computed_on = ""
         self._last = time.monotonic()
 
     def keep_best(self, epoch: int, weights: Mapping[str, Tensor]) -> None:
@@ -81,13 +89,13 @@ class Checkpoints:
         self.best = f"best-{epoch}.safetensors"
         save_weights(self.folder / self.best, weights)
 
-    def resume(self, parts: Mapping[str, Part], computed_on: str) -> str:
-        """Load the newest state, if any, into `parts`, to be saved later; return why not, or "".
+    def resume(self, run: Part, computed_on: str) -> str:
+        """Load the newest state, if any, into `run`, to be saved later; return why not, or "".
 
         A state is refused, and nothing loaded, if it is damaged, or if it was not `computed_on` the
         same kind of device in the same precision: on a CPU, embeddings have a different state.
         """
-        self.parts, self._computed_on = parts, computed_on
+        self.run, self.computed_on = run, computed_on
         states = list(self.folder.glob("state-*.pt"))
         if not states:
             return ""
@@ -103,8 +111,7 @@ class Checkpoints:
         except Exception as error:  # Damaged bytes raise errors of all kinds.
             return f"{path} cannot be used: {error}"
         self.best = state["best"]
-        for name, part in parts.items():
-            part.load_state_dict(state["parts"].pop(name))
+        restored(run, state["run"])
         return ""
 
     def after_step(self, step: int, *, save: bool = False) -> None:
@@ -117,10 +124,9 @@ class Checkpoints:
     def save(self, step: int) -> None:
         """Write the state after `step` (from 1), and remove what it replaces."""
         name = f"state-{step}.pt"
-        parts = {name: part.state_dict() for name, part in self.parts.items()}
-        state = {"computed_on": self._computed_on, "best": self.best, "parts": parts}
+        state = {"computed_on": self.computed_on, "best": self.best, "run": state_of(self.run)}
         with whole(self.folder / name) as temporary, temporary.open("wb") as file:
-            torch.save(moved(state, torch.device("cpu")), file)
+            torch.save(state, file)
         self._last = time.monotonic()
         self.clear(name, self.best)
 

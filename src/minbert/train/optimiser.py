@@ -33,7 +33,7 @@ class AdamW(Part):
     1e-5 does nothing, however many the steps.
     """
 
-    kept = ("steps", "due", "moments")
+    kept = ("steps", "due", "moments", "rows")
 
     def __init__(
         self,
@@ -44,7 +44,6 @@ class AdamW(Part):
     ) -> None:
         self.chosen, self.schedule, self.steps = chosen, schedule, 0
         self.parameters = list(parameters)
-        self.device = self.parameters[0].device
         self.due = [1.0] * len(self.parameters)  # by what decay weights are still to be multiplied
         of_weight = {id(each.weight): each for each in embeddings}
         self.rows: dict[int, DeferredRows] = {}

@@ -116,12 +116,14 @@ def train_stage(
     return record
 
 
-class Loop:
+class Loop(Part):
     """A stage's model and all that trains it, as the spec says.
 
     New heads and dropout draw from torch's default generator, the sampler from a second one,
     surgery and weighting from a third; `seed` decides all three.
     """
+
+    kept = ("model", "history", "sampler", "gradients", "optimiser", "generators")
 
     def __init__(
         self,
@@ -173,10 +175,7 @@ class Loop:
         at, say = self.history, self.progress.say
         where = f"{device_name(self.device)}, {self.precision}, {self.threads} threads"
         say(f"{self.total} steps on {where}")
-        rows = {f"rows {number}": part for number, part in self.optimiser.rows.items()}
-        parts = vars(self) | vars(self.gradients) | rows
-        parts = {name: part for name, part in parts.items() if isinstance(part, Part)}
-        if refused := self.checkpoints.resume(parts, f"{self.device.type}, {self.precision}"):
+        if refused := self.checkpoints.resume(self, f"{self.device.type}, {self.precision}"):
             say(f"starting from scratch: {refused}")
         elif at.step:
             at.tell_again()

@@ -50,7 +50,7 @@ class Gradients(Part):
     task's loss. Surgery and weightings draw from `generator`.
     """
 
-    kept = ("generator",)
+    kept = ("generator", "penalty", "method", "weighting")
 
     def __init__(
         self,
