@@ -19,7 +19,6 @@ from benchmarks.cases import CASES, Case
 from benchmarks.others import Transformers
 from benchmarks.ours import Ours, stage
 from benchmarks.run import Bench, Row
-from benchmarks.sides import Sides
 from benchmarks.workload import make_workload
 from minbert.train.finetune import Finetuned
 
@@ -96,17 +95,6 @@ def test_another_computation_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         bench.measure(Case("SST 16", {"sst": {}}))
 
 
-def test_passes_apart_are_held_against_one(tmp_path: Path) -> None:
-    sides = Sides(tmp_path, "tiny", CPU)
-    (case,) = (case for case in CASES["tiny"] if case.other == "passes")
-    work = sides.build(case, ["fp32"], ["fp32"])
-    ours, peer = (work.sides[who, "fp32"].func.__self__ for who in ("ours", "peer"))
-    step = [(task, torch.arange(2)) for task in case.tasks]
-    assert not peer.loop.gradients.fits_jointly(step)
-    assert ours.loop.gradients.fits_jointly(step)
-    assert work.losses_differ_by is not None and work.losses_differ_by < 1e-4
-
-
 def test_sharing_tells_what_runs_do_together(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,9 +110,3 @@ def test_sharing_tells_what_runs_do_together(
     monkeypatch.setattr(sharing, "seconds", seconds)
     sharing.main([*words.split(), "--runs", "1", "--repeats", "1"])
     assert capsys.readouterr().out.splitlines()[2].endswith("| 1.00 |")
-
-
-def test_jobs_work_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = "import time; print('ready', flush=True); input(); time.sleep(1); print('done')"
-    monkeypatch.setattr(sharing, "JOB", job)
-    assert 1 <= sharing.seconds(3) < 2
