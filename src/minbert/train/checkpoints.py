@@ -80,8 +80,6 @@ class Checkpoints:
         self.folder, self.every = folder, every
         self.stop: int | None = None  # the signal that asked the run to stop
         self.best = ""  # the file in `folder` with the best epoch's weights, if there is one
-        self.run = Part()  # whose state is saved
-        self.computed_on = ""
         self._last = time.monotonic()
 
     def keep_best(self, epoch: int, weights: Mapping[str, Tensor]) -> None:

@@ -3,10 +3,10 @@
 from torch import Tensor
 
 from minbert.train.losses import HIGHEST
-from minbert.train.losses.mse import SquaredError
+from minbert.train.losses.mse import MeanSquaredError
 
 
-class CosineSquaredError(SquaredError):
+class CosineSquaredError(MeanSquaredError):
     """Reads a cosine in [-1, 1], as head `cosine` gives it; the prediction is 5 relu(cosine)."""
 
     def constant(self, label: Tensor, classes: int) -> Tensor:

@@ -6,11 +6,14 @@ from torch.nn import functional as F
 from minbert.train.losses import HIGHEST, coin
 
 
-class SquaredError:
-    """Squared error in the label's units of a value that `scores` reads off the output."""
+class MeanSquaredError:
+    """Squared error in the label's units of the value that `scores` reads off the output."""
 
     def loss(self, output: Tensor, label: Tensor) -> Tensor:
         return F.mse_loss(self.prediction(output), label)
+
+    def constant(self, label: Tensor, classes: int) -> Tensor:
+        return label.mean().reshape(1)
 
     def scores(self, output: Tensor) -> Tensor:
         return output
@@ -20,10 +23,3 @@ class SquaredError:
 
     def log_probabilities(self, output: Tensor) -> Tensor:
         return coin(self.prediction(output) / HIGHEST)
-
-
-class MeanSquaredError(SquaredError):
-    """The prediction is the head's output."""
-
-    def constant(self, label: Tensor, classes: int) -> Tensor:
-        return label.mean().reshape(1)
