@@ -66,7 +66,8 @@ def node(folder: Path, files: Files, entry: Mapping[str, Any]) -> Node:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     config = configured(folder, entry)
-    return Sources(config, folder / "results", Path(__file__).parents[2]).data("news")
+    config = config.model_copy(update={"results": str(folder / "results")})
+    return Sources(config, Path(__file__).parents[2]).data("news")
 
 
 def job(folder: Path, planned: Node) -> Job:

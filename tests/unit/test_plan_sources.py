@@ -59,7 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def sources(root: Path, **config: Any) -> Sources:
     """Return the sources of a configuration with the built-in backbone."""
     values = {"grids": "hybrid-bert", "backbone": "builtin", "data": "real", **config}
-    return Sources(load_config(values), root, Path(__file__).parents[2])
+    return Sources(load_config(values | {"results": str(root)}), Path(__file__).parents[2])
 
 
 def test_files_have_one_key_wherever_they_come_from(folder: Path, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Plan(Experiment):
         whole = resolve(read, base)
         every = {s.ref: s for grid in whole for v in grid.variants.values() for s in v.stages}
         published = read_published(base / read.published)
-        sources = Sources(read, Path(read.results), base)
+        sources = Sources(read, base)
         grids = part_of(whole, read.only)
         plan = cls(read, base, grids, every, published, sources, files, words)
         plan.check_distinct()

@@ -37,9 +37,9 @@ PACKAGED = Path("workflow/backbone")
 class Sources:
     """Makes the nodes of data sets and backbone that a configuration names, each once."""
 
-    def __init__(self, config: Config, root: Path, base: Path) -> None:
-        self.config, self.root, self.base = config, root, base
-        self.cache = DigestCache(root / "store" / "digests.json", verify=config.verify)
+    def __init__(self, config: Config, base: Path) -> None:
+        self.config, self.root, self.base = config, Path(config.results), base
+        self.cache = DigestCache(self.root / "store" / "digests.json", verify=config.verify)
         self.checksums: dict[str, str] = {}
         """Those of the files that were asked for, by their paths."""
         self._stated = {Path(path): of for path, of in config.checksums.items()}
