@@ -105,7 +105,7 @@ class Project:
         for job, told in json.loads(record.read_text("utf-8"))["jobs"].items():
             described = json.loads((results / "store" / "spec" / f"{job}.json").read_text("utf-8"))
             needs = {**described["needs"], **told["needs"]}
-            name = (described["kind"], _name(told["title"]))
+            name = (described["kind"], _name(described["title"]))
             assert name not in found, f"two nodes are called {name}"
             found[name] = {"key": described["key"], "needs": needs}
         shutil.rmtree(results)
