@@ -6,13 +6,15 @@ A method on `whole` gradients sees the Gramian of all trained parameters' gradie
 alone uses gets w_j times that task's gradient, and what all use gets w J divided by their number.
 """
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor
 
 from minbert.train.checkpoints import Part
 
 
-class Method(Part):
+class Method(Part, ABC):
     """A method of surgery for `tasks` tasks. What it remembers of earlier steps is its state."""
 
     whole = False
@@ -21,6 +23,6 @@ class Method(Part):
     def __init__(self, tasks: int) -> None:
         self.tasks = tasks
 
+    @abstractmethod
     def __call__(self, gramian: Tensor, generator: torch.Generator) -> Tensor:
         """Return weights [n] on the device of `gramian` [n, n]; draw from `generator` (CPU)."""
-        raise NotImplementedError

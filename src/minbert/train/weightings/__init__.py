@@ -4,6 +4,8 @@ A task's `weight` stays: a step's loss is the sum of f l over its n tasks, where
 losses [n] and f the factors [n], which no gradient goes through.
 """
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor
 from torch.nn import Parameter
@@ -11,7 +13,7 @@ from torch.nn import Parameter
 from minbert.train.checkpoints import Part
 
 
-class Weighting(Part):
+class Weighting(Part, ABC):
     """A weighting of `tasks` tasks, on `device`; random draws come from `generator` (CPU).
 
     Its state is what later factors depend on besides the generator.
@@ -20,9 +22,9 @@ class Weighting(Part):
     def __init__(self, tasks: int, generator: torch.Generator, device: torch.device) -> None:
         self.tasks, self.generator, self.device = tasks, generator, device
 
+    @abstractmethod
     def __call__(self) -> Tensor:
         """Return the factors [n] of the next step, on `device`."""
-        raise NotImplementedError
 
     def parameters(self) -> list[Parameter]:
         """Return what is learned with the model; `learn` sets the gradients."""
