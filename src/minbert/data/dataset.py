@@ -135,8 +135,8 @@ def write_dataset(
             hint = "; if test labels are not public, leave their column out" * (split == "test")
             raise UserError(
                 f"task '{spec['task']}': {len(bad)} of {rows} {split} rows are malformed, more "
-                f"than {MAX_REJECTED:.0%}; is it the right file? The first: {bad[0].file}, line "
-                f"{bad[0].line}: {bad[0].reason}{hint}"
+                f"than {MAX_REJECTED:.0%}; is it the file, and are its columns the task's? "
+                f"The first: {bad[0].file}, line {bad[0].line}: {bad[0].reason}{hint}"
             )
         kept = min(spec.get("limit", len(found)), len(found))
         of[split] = [found[n * len(found) // kept] for n in range(kept)]
