@@ -41,9 +41,9 @@ def test_a_job_ends_with_its_killed_workflow_and_goes_on_in_the_next(project: Pr
     target = project.target("sst-only", NEW_SEED)
     words = ("snakemake", "--cores", "1", target)
     workflow = project.start(*words)
-    journal, began = project.root / "tracking", f"*-s{NEW_SEED}-*"
-    wait_for(lambda: any(journal.glob(began)), "no training begins")
-    (attempt,) = journal.glob(began)
+    begun = f"*-s{NEW_SEED}-*[0-9]"  # not yet renamed, it ends in .part
+    wait_for(lambda: any((project.root / "tracking").glob(begun)), "no training begins")
+    (attempt,) = (project.root / "tracking").glob(begun)
     pid = int(attempt.name.rpartition("-")[2])
     os.kill(pid, signal.SIGSTOP)
     workflow.kill()
