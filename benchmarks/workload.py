@@ -12,7 +12,7 @@ import torch
 from tokenizers import BertWordPieceTokenizer
 from transformers import BertConfig, BertModel
 
-from minbert.model.convert import convert_hugging_face
+from minbert.model.hugging_face import convert_hugging_face
 from minbert.spec.architecture import Architecture
 from minbert.spec.task import TASKS
 from minbert.train.trainable import Sources

@@ -20,9 +20,8 @@ from tokenizers import (
 from torch import Tensor
 
 from minbert.data.tokenizer import load_tokenizer
-from minbert.model.convert import convert_hugging_face
 from minbert.model.encoder import Stack, compute_in, initialise, whole_encoder
-from minbert.model.export import write_hugging_face
+from minbert.model.hugging_face import convert_hugging_face, write_hugging_face
 from minbert.model.packed import Packed
 from minbert.model.weights import load_weights
 from minbert.spec.architecture import WEIGHTS, Architecture, read_architecture

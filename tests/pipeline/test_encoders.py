@@ -86,7 +86,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import encoders, transformers
-from minbert.model.convert import convert_hugging_face
+from minbert.model.hugging_face import convert_hugging_face
 theirs, ours = Path("encoder"), Path("ours")
 arch = convert_hugging_face(theirs, ours)
 model = getattr(transformers, sys.argv[2])

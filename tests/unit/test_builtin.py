@@ -7,7 +7,7 @@ from pathlib import Path
 import make
 from generator.pretrain import Recipe, write_backbone
 
-from minbert.model.convert import convert_hugging_face
+from minbert.model.hugging_face import convert_hugging_face
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 CORPUS, BACKBONE = WORKFLOW / "builtin", WORKFLOW / "backbone"

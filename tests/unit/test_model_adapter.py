@@ -14,8 +14,8 @@ from model_batches import alone, states_of
 from torch import Tensor, nn
 
 from minbert.model.adapter import Bottleneck, add_adapters, without_backbone
-from minbert.model.convert import convert_hugging_face
 from minbert.model.fusion import Fusion, add_fusion, load_adapters
+from minbert.model.hugging_face import convert_hugging_face
 from minbert.model.lora import LowRank, add_lora, merge_lora
 from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_weights, save_weights

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
-from minbert.model.convert import convert_hugging_face
+from minbert.model.hugging_face import convert_hugging_face
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.hugging_face import SHARDS

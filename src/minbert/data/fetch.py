@@ -32,7 +32,13 @@ def fetch(url: str, out: Path, pin: str, timeout: float = 30.0) -> None:
     with whole(out) as temporary:
         for wait in (*WAITS, None):
             try:
-                _download(url, temporary, timeout)
+                with urllib.request.urlopen(url, timeout=timeout) as response:
+                    with temporary.open("wb") as file:
+                        shutil.copyfileobj(response, file)
+                    if missing := getattr(
+                        response, "length", None
+                    ):  # `read` of a part says nothing.
+                        raise ConnectionError(f"the server sent {missing:,} bytes too few")
                 break
             except (OSError, http.client.HTTPException) as error:
                 if getattr(error, "errno", None) in FULL:
@@ -49,10 +55,3 @@ def fetch(url: str, out: Path, pin: str, timeout: float = 30.0) -> None:
         if (found := checksum(temporary, pin)) != pin:
             way = f"Try again, or get the right file elsewhere and put it at {out}"
             raise UserError(f"{url}: the checksum of what came is {found}, expected {pin}. {way}")
-
-
-def _download(url: str, path: Path, timeout: float) -> None:
-    with urllib.request.urlopen(url, timeout=timeout) as response, path.open("wb") as file:
-        shutil.copyfileobj(response, file)
-        if missing := getattr(response, "length", None):  # `read` of a part says nothing.
-            raise ConnectionError(f"the server sent {missing:,} bytes too few")

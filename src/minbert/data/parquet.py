@@ -42,4 +42,4 @@ def read_file(
 def write_file(path: Path, table: pa.Table) -> None:
     """Write a table, completely or not at all."""
     with whole(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)

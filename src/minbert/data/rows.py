@@ -3,8 +3,6 @@
 So figures are drawn where the texts are not, as in results that came in a bundle.
 """
 
-from pathlib import Path
-
 import pyarrow as pa
 
 from minbert.data.examples import seen
@@ -17,18 +15,12 @@ SCHEMA = pa.schema([*_GIVEN, ("label", pa.float64()), _IN_TRAIN])
 
 
 def make(job: Job) -> None:
-    """Write the rows of the job's data set."""
-    write_rows(job.need("examples"), job.out / "rows.parquet")
-
-
-def write_rows(examples: Path, out: Path) -> None:
-    """Write the dev and test rows of the table `examples` to the parquet file `out`, in order.
+    """Write the dev and test rows of the job's data set, in order.
 
     `in_train` says whether train has the text too, as `seen` compares texts.
     """
-    rows = [
-        (row, seen(row["sentence1"], row["sentence2"])) for row in read_file(examples).to_pylist()
-    ]
+    given = read_file(job.need("examples")).to_pylist()
+    rows = [(row, seen(row["sentence1"], row["sentence2"])) for row in given]
     train = {text for row, text in rows if row["split"] == "train"}
     kept = [row | {"in_train": text in train} for row, text in rows if row["split"] != "train"]
-    write_file(out, pa.Table.from_pylist(kept, schema=SCHEMA))
+    write_file(job.out / "rows.parquet", pa.Table.from_pylist(kept, schema=SCHEMA))

@@ -16,7 +16,7 @@ from torch import Tensor
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
 from minbert.model.adapter import sublayers
-from minbert.model.export import HEADER, state_of, write_hugging_face
+from minbert.model.hugging_face import HEADER, state_of, write_hugging_face
 from minbert.model.lora import merge_lora
 from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import save_weights

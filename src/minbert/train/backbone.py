@@ -5,7 +5,7 @@ from pathlib import Path
 from minbert.base.errors import UserError
 from minbert.data.identity import check_unchanged
 from minbert.data.tokenizer import BESIDE
-from minbert.model.convert import convert_hugging_face
+from minbert.model.hugging_face import convert_hugging_face
 from minbert.spec.hugging_face import FILES, SHARDS, backbone_files
 from minbert.store.job import Job
 

@@ -73,11 +73,6 @@ def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def peak_device_memory(device: torch.device) -> int | None:
-    """Return the peak of the device memory that torch held, in bytes; None except for CUDA."""
-    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
-
-
 CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
 from minbert.base.errors import UserError
-from minbert.base.files import whole
+from minbert.data.parquet import write_file
 from minbert.evaluate.scoring import overall, score_task
 from minbert.spec.protocol import RULES, Measured
 from minbert.spec.task import TASKS, overall_tasks
@@ -143,6 +142,4 @@ class History(Part):
             self._tell(row)
 
     def write(self, path: Path) -> None:
-        table = pa.table(list(map(list, zip(*self.rows, strict=True))), schema=SCHEMA)
-        with whole(path) as temporary:
-            pq.write_table(table, temporary, write_page_checksum=True)
+        write_file(path, pa.table(list(map(list, zip(*self.rows, strict=True))), schema=SCHEMA))

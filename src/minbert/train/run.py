@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
 from minbert.base.environment import environment, peak_memory
 from minbert.base.errors import UserError
-from minbert.base.files import whole, write_json
+from minbert.base.files import write_json
 from minbert.base.progress import Progress
+from minbert.data.parquet import write_file
 from minbert.evaluate.scoring import selection_score
 from minbert.model.encoder import Embeddings, compute_in
 from minbert.model.weights import load_weights, save_weights
@@ -24,7 +24,6 @@ from minbert.train.checkpoints import Checkpoints, Generators, Part
 from minbert.train.device import (
     device_name,
     is_out_of_memory,
-    peak_device_memory,
     release_memory,
     set_up,
 )
@@ -87,15 +86,15 @@ def train_stage(
     loop = Loop(spec, seed, sources, checkpoints, **how)
     outcome = loop.run()
     at = loop.history
-    with whole(out / "predictions.parquet") as temporary:
-        found = predictions(loop.model, at.best_outputs, loop.last)
-        pq.write_table(found, temporary, write_page_checksum=True)
+    found = predictions(loop.model, at.best_outputs, loop.last)
+    write_file(out / "predictions.parquet", found)
     at.epoch, at.step = at.best_epoch, loop.sampler.steps * at.best_epoch
     for task in spec.trained_tasks:
         for metric, value in loop.model.details(task).items():
             at.log("dev", task, metric, value)
     at.write(out / "history.parquet")
     save_weights(out / WEIGHTS, loop.model.weights)
+    on_cuda = loop.device.type == "cuda"
     record = {
         **provenance,
         "spec": spec.model_dump(mode="json"),
@@ -103,7 +102,7 @@ def train_stage(
         "outcome": outcome,
         "environment": environment(device_name(loop.device), loop.threads, loop.precision),
         "peak_memory_bytes": peak_memory(),
-        "peak_device_memory_bytes": peak_device_memory(loop.device),
+        "peak_device_memory_bytes": torch.cuda.max_memory_allocated() if on_cuda else None,
         "parts_of_a_batch": loop.gradients.most_parts,
         "parameters": sum(p.numel() for p in loop.model.module.parameters()),
     }
