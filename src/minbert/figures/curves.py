@@ -164,7 +164,10 @@ def _run(histories: Sequence[History], spec: Mapping[str, Any], paper: PaperScor
 
 
 _ROW = 4  # tables side by side
-_PRINTED = {of: style.Look("0.45", (0, (1, 1.2)), m) for of, m in (("train", "v"), ("dev", "o"))}
+_PRINTED = {
+    of: {"color": "0.45", "linestyle": (0, (1, 1.2)), "marker": m}
+    for of, m in (("train", "v"), ("dev", "o"))
+}
 
 
 def _tables(options: Curves, inputs: Inputs) -> Drawn:

@@ -88,7 +88,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
 
 
 def _draw_curve(axes: Axes, line: Line, curve: Curve) -> None:
-    color, linestyle, marker = line.look
+    color, linestyle, marker = line.look.values()
     epochs, smooth = curve.epochs, running_mean(curve.epochs, curve.values, line.window)
     if line.faint and line.window:
         raw = curve.values.mean(axis=0)

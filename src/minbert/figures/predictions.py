@@ -260,7 +260,7 @@ def _scatter(axes: Axes, one: Predicted, low: float, high: float) -> None:
     mean = one.prediction.mean(axis=0)
     reach = (min(low, float(mean.min())) - edge, max(high, float(mean.max())) + edge)
     axes.plot([low, high], [low, high], **style.ZERO)
-    axes.scatter(one.label, mean, s=3, color=style.look(0).color, alpha=0.4, lw=0, zorder=3)
+    axes.scatter(one.label, mean, s=3, color=style.look(0)["color"], alpha=0.4, lw=0, zorder=3)
     axes.set(xlim=(low - edge, high + edge), ylim=reach)
     axes.set(xlabel=f"label ({low:g} to {high:g})", ylabel="prediction")
     above = axes.inset_axes((0, 1.02, 1, 0.14), sharex=axes)

@@ -12,7 +12,7 @@ from minbert.figures.inputs import Drawn, Inputs
 from minbert.figures.scored import crossed_note, paper_scores, seeds_note, title_of
 from minbert.spec.figures import OfSplit
 
-_OTHER = style.Look("0.6", "none", "o")
+_OTHER = {"color": "0.6", "marker": "o"}
 
 
 def score_parameters(options: OfSplit, inputs: Inputs) -> Drawn:

@@ -41,14 +41,18 @@ def sweep(options: Sweep, inputs: Inputs) -> Drawn:
             shown = [(beside(x, shift), found[of]) for x, of in at]
             look = style.look(number)
             means = [one.mean for _, one in shown]
-            axes.plot([x for x, _ in shown], means, color=look.color, linestyle=look.linestyle)
+            axes.plot(
+                [x for x, _ in shown], means, color=look["color"], linestyle=look["linestyle"]
+            )
             style.points(axes, shown, look, label)
             for x, of in at:
                 seeds = [one.value for one in paper.scores[of].values()]
                 singles += seeds
                 if len(seeds) > 1:
                     aside = [beside(x, shift - _ASIDE / 2)] * len(seeds)
-                    axes.scatter(aside, seeds, marker=look.marker, color=look.color, **_HOLLOW)
+                    axes.scatter(
+                        aside, seeds, marker=look["marker"], color=look["color"], **_HOLLOW
+                    )
         axes.set(xlabel=options.x, ylabel=title_of(measure))
         if log:
             axes.set_xscale("log")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError, did_you_mean
+from minbert.data.identity import sha256
 from minbert.plan.experiment import Experiment
 from minbert.spec.figures import FIGURE_KINDS, Options, PublishedReproduced
 from minbert.spec.grid import ALL, Drawing, FiguresFile
@@ -16,6 +17,9 @@ from minbert.store.node import Need, Node
 
 FIGURES = Path("workflow/figures.yaml")
 """The figures over all papers; a folder without this file has none."""
+
+SHEETS = Path(__file__).parents[1] / "figures"
+"""The folder of the figures' style sheets, which are in no syntax tree."""
 
 About = Mapping[str, Any]
 """What is said of a paper (`plan.outputs`)."""
@@ -95,6 +99,7 @@ def _node(
 ) -> Node:
     drawn = {"title": spec.title, "caption": spec.caption, **draw}
     about = {"paper": paper, "name": name, "kind": spec.kind, "draw": drawn, "papers": papers}
+    about["style"] = {path.name: sha256(path) for path in sorted(SHEETS.glob("*.mplstyle"))}
     parts = [part_module("figure", spec.kind)]
     if shapes := papers[0]["architecture"]:
         parts.append(part_module("architecture", shapes["family"]))
