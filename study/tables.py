@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from minbert.base.files import write_text
-from minbert.store.record import ADOPTED, adoptions
+from minbert.store.plans import ADOPTED, adoptions
 
 TABLES, RESULTS = Path("study/tables"), Path("results")
 KEYS = re.compile(r"\b[0-9a-f]{16}(?: [0-9a-f]{16})*\b")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pipeline.project import Project
 
-from minbert.store.kinds import KINDS
+from minbert.store.node import KINDS
 
 CONFIG = """\
 grids: [chaos]

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from minbert.store.kinds import KINDS
+from minbert.store.node import KINDS
 
 from .edits import FIGURE, GRID, SHOWN
 from .project import PAPER, Project, wait_for

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from minbert.store.kinds import KINDS
+from minbert.store.node import KINDS
 
 from .project import PAPER, Project
 

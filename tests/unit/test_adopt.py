@@ -32,7 +32,7 @@ from minbert.spec.model import RENAMED
 from minbert.spec.task import TASKS
 from minbert.store.code import code_modules
 from minbert.store.node import digest, key_of
-from minbert.store.record import ADOPTED
+from minbert.store.plans import ADOPTED
 
 STEP = "minbert.train.step"
 RUNS = 7  # of `trained_root`: one/three (as staged/all), again, frozen, a, b, fused, two/three

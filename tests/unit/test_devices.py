@@ -19,14 +19,23 @@ from hypothesis import strategies as st
 
 from minbert.base.errors import UserError
 from minbert.base.locks import is_held
-from minbert.devices.cards import QUERY, SLOTS, VISIBLE, Card, in_words, visible_cards
-from minbert.devices.lease import device_for, lease, locks_folder
+from minbert.devices.gpus import (
+    QUERY,
+    SLOTS,
+    VISIBLE,
+    Card,
+    device_for,
+    in_words,
+    lease,
+    locks_folder,
+    visible_cards,
+)
 
 GB = 10**9
 Program = Callable[[int | str], Path]
 JOB = """
 import time
-from minbert.devices.lease import device_for
+from minbert.devices.gpus import device_for
 with device_for("auto", 5 * 10**9, str):
     print("begins", flush=True)
     time.sleep(600)
@@ -169,7 +178,7 @@ def test_memory_that_others_use_is_not_leased(nvidia_smi: Program) -> None:
         assert os.environ[VISIBLE] == "GPU-aaaa"
     nvidia_smi("echo GPU-aaaa, [N/A], [N/A]")
     (unknown,) = visible_cards()
-    assert unknown.needed(1) == SLOTS and unknown.has_room(GB)
+    assert unknown.needed(1) == SLOTS
 
 
 @pytest.mark.parametrize("status", [6, 9, None])
@@ -196,6 +205,6 @@ def test_what_keeps_jobs_from_a_lease_is_told(
     script: str, wish: str, message: str, nvidia_smi: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvidia_smi(script)
-    monkeypatch.setattr("minbert.devices.cards.PATIENCE", 0.3)
+    monkeypatch.setattr("minbert.devices.gpus.PATIENCE", 0.3)
     with pytest.raises(UserError, match=message), device_for(wish, GB, print):
         pass

@@ -22,7 +22,7 @@ from minbert.spec.resolve import Variant, resolve
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TaskSpec
 from minbert.spec.yaml import load_yaml, parse_yaml
-from minbert.store.kinds import KINDS
+from minbert.store.node import KINDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

@@ -5,7 +5,7 @@ import sys
 
 CODE = """
 import sys
-from minbert.base.lean import without_pandas
+from minbert.base.process import without_pandas
 without_pandas()
 import numpy as np, pyarrow as pa
 table = pa.Table.from_pylist([{"a": 1, "b": [0.5]}, {"a": None, "b": None}])
@@ -26,7 +26,7 @@ def test_pyarrow_works_without_pandas_which_can_still_be_imported() -> None:
 
 TRAINING = """
 import gc, sys
-from minbert.base.lean import imports
+from minbert.base.process import imports
 with imports():
     assert not gc.isenabled()
     import minbert.train.finetune, minbert.train.run

@@ -12,7 +12,7 @@ from minbert.base.files import read_json, write_json, write_text
 from minbert.evaluate.reading import SCHEMA
 from minbert.publish.publish import failed_variants, publish_one
 from minbert.publish.publish import publish as publish_all
-from minbert.store.kinds import KINDS
+from minbert.store.node import KINDS
 from minbert.store.plans import PUBLISHED, VARIANT_COLUMNS, held, read_plan, write_plan
 from minbert.track.journal import Journal
 

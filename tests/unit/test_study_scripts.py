@@ -17,7 +17,7 @@ from minbert.evaluate.score import make
 from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
 from minbert.store.job import Job
-from minbert.store.record import ADOPTED
+from minbert.store.plans import ADOPTED
 from study import tables
 from study.again import compared
 from study.quora import split, write

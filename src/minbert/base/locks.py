@@ -12,8 +12,6 @@ from typing import IO, Any
 from minbert.base.errors import UserError
 
 FOREVER = float("inf")
-CLUSTER_PATIENCE = 120.0
-_LOOK_SECONDS = 0.2
 
 
 def take(handle: int | IO[Any], patience: float = 0.0, *, shared: bool = False) -> bool:
@@ -29,7 +27,7 @@ def take(handle: int | IO[Any], patience: float = 0.0, *, shared: bool = False) 
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 return False
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(0.2)
 
 
 def is_held(path: Path) -> bool:
@@ -95,4 +93,4 @@ def remove_half_written(folder: Path) -> None:
 def patience() -> float:
     """Return the seconds to wait for another process that makes the same files."""
     # On a cluster, a job may start while the one it replaces still saves its state elsewhere.
-    return CLUSTER_PATIENCE if os.environ.get("SLURM_JOB_ID") else 0.0
+    return 120.0 if os.environ.get("SLURM_JOB_ID") else 0.0

@@ -31,7 +31,7 @@ from minbert.spec.architecture import WEIGHTS
 from minbert.spec.yaml import load_yaml
 from minbert.store.code import differs
 from minbert.store.node import Node, canonical, digest, finished, seed_folders
-from minbert.store.record import ADOPTED, adoptions
+from minbert.store.plans import ADOPTED, adoptions
 
 ACCEPTED = Path("workflow/accepted.yaml")
 """Below the folder of the Snakefile: by the reason why its runs are accepted, other code."""

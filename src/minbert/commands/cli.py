@@ -19,7 +19,7 @@ from minbert.base.progress import counted, shown_size
 from minbert.commands.figure import FORMATS as FIGURES
 from minbert.predict.inputs import FORMATS
 from minbert.spec.config import config_files, load_config
-from minbert.store.kinds import KINDS
+from minbert.store.node import KINDS
 
 
 class Command(NamedTuple):

@@ -14,8 +14,7 @@ from minbert.base.errors import UserError
 from minbert.base.locks import remove_half_written, results_lock
 from minbert.base.progress import counted, shown_size
 from minbert.plan.plan import Plan
-from minbert.store.kinds import KINDS
-from minbert.store.node import seed_folders
+from minbert.store.node import KINDS, seed_folders
 from minbert.store.plans import described_in, description_path, plan_path, published_plans
 
 _KEY = re.compile("[0-9a-f]{16}")

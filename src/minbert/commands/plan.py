@@ -16,8 +16,7 @@ from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
 from minbert.plan.reasons import PreviousRuns
 from minbert.spec.resolve import Stage, Variant
-from minbert.store.kinds import KINDS
-from minbert.store.node import Node
+from minbert.store.node import KINDS, Node
 from minbert.track.journal import newest_attempts
 
 if TYPE_CHECKING:

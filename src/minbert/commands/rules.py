@@ -26,8 +26,7 @@ from minbert.devices.slurm import has_gpus
 from minbert.plan.cost import Costs, chains, job_threads
 from minbert.plan.pending import Job, Pending, inputs
 from minbert.plan.plan import Plan
-from minbert.store.kinds import KINDS
-from minbert.store.node import Node
+from minbert.store.node import KINDS, Node
 
 SOON = 10**12
 """The priority of what people look at: it is made in seconds, so before more training."""

@@ -18,7 +18,7 @@ from typing import Any
 from minbert.base.locks import exclusive_lock, results_lock
 from minbert.commands.progress import Idle, Progress
 from minbert.commands.summary import places
-from minbert.devices.cards import in_words
+from minbert.devices.gpus import in_words
 from minbert.devices.slurm import cancel_orphans
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan

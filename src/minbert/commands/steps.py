@@ -20,14 +20,13 @@ from traceback import format_exc
 from typing import Any
 
 from minbert.base.errors import UserError
-from minbert.base.lean import imports, without_pandas
 from minbert.base.locks import exclusive_lock, patience, remove_half_written, results_lock
-from minbert.devices.lease import device_for, no_gpu
+from minbert.base.process import imports, variable, without_pandas
+from minbert.devices.gpus import VISIBLE, device_for
 from minbert.spec.task import use_tasks_of
 from minbert.store.code import differs, files_digest
 from minbert.store.job import Job
-from minbert.store.kinds import KINDS
-from minbert.store.node import finished, key_of, node_code
+from minbert.store.node import KINDS, finished, key_of, node_code
 from minbert.store.plans import describe_job, description_path
 
 GRACE = 8
@@ -128,7 +127,7 @@ def run_job(job: Job) -> None:
         with _lease(job) as leased:
             _make(leased)
     else:
-        with no_gpu():
+        with variable(VISIBLE, ""):
             _make(job)
 
 

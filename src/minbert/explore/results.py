@@ -18,8 +18,7 @@ from minbert.explore.run import Run, stage_settings
 from minbert.predict.resolve_run import ResolvedVariant, find, plan_of, variants
 from minbert.store.job import node_folder
 from minbert.store.node import seed_folders
-from minbert.store.plans import VARIANT_COLUMNS, score_tables
-from minbert.store.record import sound
+from minbert.store.plans import VARIANT_COLUMNS, score_tables, sound
 from minbert.track.journal import Attempt, newest_attempts
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from minbert.base.errors import UserError
-from minbert.devices.cards import visible_cards
+from minbert.devices.gpus import visible_cards
 from minbert.plan.parameters import Counts, counts
 from minbert.plan.pending import Job, Pending
 from minbert.plan.plan import Plan
@@ -23,9 +23,8 @@ from minbert.spec.epochs import Epoch, epoch_of
 from minbert.spec.protocol import SPLITS
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
-from minbert.store.kinds import KINDS
-from minbert.store.node import Node
-from minbert.store.record import sound
+from minbert.store.node import KINDS, Node
+from minbert.store.plans import sound
 
 
 class Size(NamedTuple):

@@ -11,12 +11,7 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.plan.sources import Sources
-from minbert.spec.architecture import (
-    WEIGHTS,
-    architecture_parts,
-    shared_depth,
-    shared_parts,
-)
+from minbert.spec.architecture import WEIGHTS, architecture_parts, shared_depth, shared_parts
 from minbert.spec.config import Config
 from minbert.spec.published import Published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant
@@ -62,11 +57,7 @@ class Experiment:
     def made_from(self, tasks: Iterable[str]) -> dict[str, Any]:
         """Return what tables and pages say of the encoder, the data and the tasks."""
         tasks = list(tasks)
-        return {
-            "backbone": self.sources.encoder,
-            "data": self.data(tasks),
-            **shown_tasks(tasks),
-        }
+        return {"backbone": self.sources.encoder, "data": self.data(tasks), **shown_tasks(tasks)}
 
     def selection_split(self, *grids: Grid) -> str:
         """Return that of the stages of `grids` (default: all); `both` if they differ."""

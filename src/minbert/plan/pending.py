@@ -9,8 +9,7 @@ from functools import cache
 
 from minbert.base.errors import UserError
 from minbert.plan.plan import Plan
-from minbert.store.kinds import KINDS
-from minbert.store.node import Node
+from minbert.store.node import KINDS, Node
 
 Job = tuple[Node, int | None]
 """A node with its seed; None if its kind has none."""

@@ -7,8 +7,7 @@ from typing import Any
 from minbert.data.parquet import read_file
 from minbert.spec.task import TASKS
 from minbert.store.job import node_folder
-from minbert.store.plans import score_tables
-from minbert.store.record import sound
+from minbert.store.plans import score_tables, sound
 
 _COLUMNS = ("paper", "variant", "seed", "split", "task", "metric", "value", "key")
 _TERMS = {

@@ -22,7 +22,7 @@ from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.store.code import differs
 from minbert.store.node import node_code
-from minbert.store.record import read_record
+from minbert.store.plans import read_record
 from minbert.train.device import choose_device, set_up_memory
 from minbert.train.examples import special_tokens, token_examples
 from minbert.train.losses import task_loss

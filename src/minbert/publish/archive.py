@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from minbert.base.errors import UserError
 from minbert.spec.architecture import WEIGHTS
-from minbert.store.record import ADOPTED
+from minbert.store.plans import ADOPTED
 
 MANIFEST = "bundle.json"
 RUN = ("run.json", "history.parquet", "predictions.parquet")

@@ -23,15 +23,16 @@ from minbert.spec.architecture import WEIGHTS
 from minbert.spec.task import use_tasks_of
 from minbert.store.node import finished, needs_of, seed_folders
 from minbert.store.plans import (
+    ADOPTED,
     VARIANT_COLUMNS,
     VARIANTS,
+    adoptions,
     published_plans,
     read_description,
     read_plan,
     records,
     stage_rows,
 )
-from minbert.store.record import ADOPTED, adoptions
 
 Described = Mapping[tuple[str, str], dict[str, Any]]
 """Descriptions by kind and key."""

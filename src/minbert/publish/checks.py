@@ -20,7 +20,7 @@ from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.spec.yaml import validated
 from minbert.store.node import digest
-from minbert.store.record import ADOPTED, read_record
+from minbert.store.plans import ADOPTED, read_record
 
 _SAME, _NEAR = 1e-6, 0.01
 """How much scores may differ from the history's: on a CPU, and on a GPU, where a run that was

@@ -11,8 +11,7 @@ from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import Interval
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
-from minbert.store.plans import read_description
-from minbert.store.record import sound
+from minbert.store.plans import read_description, sound
 
 
 @dataclass(frozen=True)

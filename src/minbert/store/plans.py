@@ -4,8 +4,12 @@ A description says what a node is: what its key is of, whoever plans it; then wh
 the workflow that started last says. Else all that may differ under one key (devices, paths) is in
 the record of the plan that a job belongs to, with what that plan publishes. Its name is a hash of
 its content, so that plans of other settings, side by side on one results folder, do not meet.
+
+Results have records of their own: how a run came out, what a data set holds, what labels it got. A
+damaged one stops nobody who can do without it.
 """
 
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,19 +19,16 @@ from typing import Any
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json
 from minbert.store.job import node_folder
-from minbert.store.kinds import KINDS
-from minbert.store.node import digest
+from minbert.store.node import KINDS, digest
 
-PUBLISHED = "published.json"
-"""Beside the plain names: which plan they are of."""
-ONLY = "only"
-"""Where, below the results root, a part of the grids has its plain names."""
-SCORES = "tables/scores.parquet"
-"""The plain name of the scores of all papers together."""
-VARIANTS = "variants.tsv"
-"""The plain name of the list of every variant's stages."""
+PUBLISHED = "published.json"  # beside the plain names: which plan they are of
+ONLY = "only"  # where, below the results root, a part of the grids has its plain names
+SCORES = "tables/scores.parquet"  # the plain name of the scores of all papers together
+VARIANTS = "variants.tsv"  # the plain name of the list of every variant's stages
 VARIANT_COLUMNS = ("paper", "variant", "stage", "tasks", "key", "start", "label", "row")
 """The columns of `VARIANTS`, and what the rows of a record's `variants` are."""
+ADOPTED = "adopted.json"
+"""Beside a result that was carried over from another key: a list of how, the oldest first."""
 AGAIN = "`snakemake all --cores 2` writes it again"
 
 
@@ -153,3 +154,32 @@ def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         with suppress(UserError):
             found[path.stem] = _read(path)
     yield from sorted(found.items(), key=lambda named: named[1].get("written", 0), reverse=True)
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read a record; `UserError` if it is damaged."""
+    try:
+        return read_json(path)
+    except UserError:
+        raise UserError(
+            f"{path} is damaged: delete {path.parent} and store/report, and the next `snakemake "
+            "all` makes both again"
+        ) from None
+
+
+def sound(path: Path) -> dict[str, Any] | None:
+    """Return a record, or None if there is none or it is damaged."""
+    try:
+        return read_record(path)
+    except (FileNotFoundError, UserError):
+        return None
+
+
+def adoptions(folder: Path) -> list[dict[str, Any]]:
+    """Return how a result came to its folder; `UserError` if what says so is damaged."""
+    path = folder / ADOPTED
+    try:
+        found: list[dict[str, Any]] = json.loads(path.read_bytes()) if path.exists() else []
+    except ValueError:
+        raise UserError(f"{path} is damaged; delete it") from None
+    return found

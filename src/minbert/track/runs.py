@@ -21,8 +21,7 @@ from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 from minbert.store.node import finished, seed_folders
-from minbert.store.plans import describe_job, read_plan, stage_rows
-from minbert.store.record import read_record
+from minbert.store.plans import describe_job, read_plan, read_record, stage_rows
 from minbert.track.journal import BEST, COST, TEST, Journal, attempts
 from minbert.track.store import Tag, say
 
