@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from run_files import history
+from run_files import history, score
 
 from minbert.evaluate.claims import build_claims
-from minbert.evaluate.score import score_runs
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 from minbert.train.evaluation import PREDICTIONS
@@ -33,7 +32,7 @@ class Paper:
             "sts": np.linspace(0, 5, N),
         }
         self.files: dict[str, Path] = {}
-        self.runs: list[dict[str, Any]] = []
+        self.variants: dict[str, dict[str, Any]] = {}
 
     def run(self, variant: str, seed: int = 0, key: str = "", **skill: float) -> None:
         """Add a run: `skill` is the share that is right of sst and para, and about sts's r."""
@@ -45,9 +44,8 @@ class Paper:
             pq.write_table(pa.Table.from_pylist(rows, schema=PREDICTIONS), path)
             history(path.with_name("history.parquet"))
         self.files[f"{key}.{seed}"] = path
-        entry = {"key": key, "predictions": path, "history": path.with_name("history.parquet")}
-        about = {"paper": "p", "variant": variant, "seed": seed, "key": key, "tested": False}
-        self.runs.append(about | {"tasks": dict.fromkeys(skill, entry)})
+        about = {"name": variant, "key": key, "tasks": dict.fromkeys(skill, key)}
+        self.variants.setdefault(variant, about)
 
     def curve(self, variant: str, seed: int, **curves: Any) -> None:
         """Write a run's history: the values by epoch of `split_task` and `loss_task`."""
@@ -80,7 +78,8 @@ class Paper:
     def judge(self, *claims: dict[str, Any], **about: Any) -> list[dict[str, str]]:
         """Build the table, with what is said `about` it, and return its lines."""
         scores = self.folder / "scores.parquet"
-        score_runs(self.runs, scores)
+        seeds = sorted({int(run.rpartition(".")[2]) for run in self.files})
+        score(scores, *self.variants.values(), seeds=seeds)
         default = {"paper": "p", "section": "5", "text": "It is.", "others": [], "score": None}
         default |= {"task": "sst", "direction": "higher", "margin": 0.01, "published": None}
         spec = {"claims": [default | claim for claim in claims], "titles": {"p": "Title"}}

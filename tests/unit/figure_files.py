@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from run_files import score
 
 from minbert.data.examples import Example, write_examples
-from minbert.evaluate.score import score_runs
 from minbert.evaluate.scoring import overall
 from minbert.figures.inputs import Inputs
 from minbert.spec.task import TASKS
@@ -159,21 +159,22 @@ def write_scores(
     tested: Iterable[str] = (),
 ) -> Path:
     """Score the runs beside `path` of variants of these qualities, which are made if need be."""
-    runs = []
     for (variant, quality), seed in product(found.items(), seeds):
         at = path.parent / variant / f"seed{seed}"
-        files = {name: at / f"{name}.parquet" for name in ("predictions", "history")}
         if not at.exists():
-            history(files["history"], [])
-            write_predictions(files["predictions"], tasks, quality, seed)
-        about = {"paper": paper, "variant": variant, "seed": seed, "key": variant}
-        about["tested"] = variant in tested
-        runs.append(about | {"tasks": dict.fromkeys(tasks, files | {"key": variant})})
-    labels = {}
-    for task in tasks:
-        known = enumerate(labels_of(task, "test").tolist())
-        labels[task] = {f"{task}-test-{n}": label for n, label in known}
-    score_runs(runs, path, labels=labels)
+            history(at / "history.parquet", [])
+            write_predictions(at / "predictions.parquet", tasks, quality, seed)
+    labels = {
+        task: {
+            f"{task}-test-{n}": label for n, label in enumerate(labels_of(task, "test").tolist())
+        }
+        for task in tasks
+    }
+    variants = [
+        {"name": name, "key": name, "tasks": dict.fromkeys(tasks, name), "tested": name in tested}
+        for name in found
+    ]
+    score(path, *variants, seeds=seeds, at="{}/seed{}", labels=labels, paper=paper)
     return path
 
 

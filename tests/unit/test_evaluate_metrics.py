@@ -6,7 +6,7 @@ from scipy import stats
 
 from minbert.evaluate.bootstrap import overall_error, resampled_scores, standard_error
 from minbert.evaluate.floors import against_floor
-from minbert.evaluate.metrics import delta_m, task_metrics
+from minbert.evaluate.score import delta_m, task_metrics
 from minbert.evaluate.scoring import macro_f1, spearman
 from minbert.evaluate.statistics import Interval, interval
 
@@ -45,12 +45,15 @@ SINGLE = {"sst": 0.5, "para": 0.8, "sts": 0.9}
         (SINGLE | {"sts": -0.9}, SINGLE, -200 / 3),
         (SINGLE, SINGLE | {"sts": -0.2}, None),
         ({"sst": 0.5, "para": 0.8}, SINGLE, None),
+        (SINGLE, None, None),
     ],
 )
 def test_the_gain_over_single_tasks(
-    scores: dict[str, float], single: dict[str, float], expected: float | None
+    scores: dict[str, float], single: dict[str, float] | None, expected: float | None
 ) -> None:
-    assert delta_m(scores, single) == (expected and pytest.approx(expected))
+    assert delta_m(scores, [single] if single else [], tuple(SINGLE)) == (
+        expected and pytest.approx(expected)
+    )
 
 
 @pytest.mark.parametrize("task", ["sst", "sts"])
@@ -81,9 +84,9 @@ def test_accuracy_is_held_against_the_most_frequent_label_on_the_same_examples()
     prediction[:10] = 0  # 10 of the frequent class lost,
     prediction[60:70] = 1  # 30 of the other won
     found = against_floor("para", prediction, label)
-    assert (found.score, found.floor, found.constant) == (0.8, 0.6, False)
-    assert found.p == pytest.approx(stats.binomtest(30, 40, alternative="greater").pvalue)
-    assert found.above
+    assert (found.value, found.floor, found.constant) == (0.8, 0.6, False)
+    assert found.p_floor == pytest.approx(stats.binomtest(30, 40, alternative="greater").pvalue)
+    assert found.learned
 
 
 def test_r_is_held_against_zero() -> None:
@@ -92,6 +95,10 @@ def test_r_is_held_against_zero() -> None:
     prediction = label + draw.normal(0, 5.0, 40)
     found = against_floor("sts", prediction, label)
     test = stats.pearsonr(prediction, label, alternative="greater")
-    assert (found.score, found.p) == (pytest.approx(test.statistic), pytest.approx(test.pvalue))
-    assert not against_floor("sts", [1.0, 2.0], [1.0, 2.0]).above  # two points: no test
-    assert against_floor("sts", np.full(40, 2.5), label) == (0.0, 0.0, 1.0, True)
+    assert (found.value, found.p_floor) == (
+        pytest.approx(test.statistic),
+        pytest.approx(test.pvalue),
+    )
+    assert not against_floor("sts", [1.0, 2.0], [1.0, 2.0]).learned  # two points: no test
+    flat = against_floor("sts", np.full(40, 2.5), label)
+    assert (flat.value, flat.floor, flat.p_floor, flat.constant) == (0.0, 0.0, 0.5, True)

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from run_files import history
+from run_files import history, score
 
 from minbert.base.errors import UserError
 from minbert.evaluate.reading import SCHEMA, Score, read_scores
-from minbert.evaluate.score import Scored, best_of, score_runs
+from minbert.evaluate.score import Run, best_of, choose
 from minbert.spec.task import TASKS
 
 # (task, split) -> (predictions, labels); None in place of the labels: they are not public
@@ -27,32 +27,21 @@ THREE = ("sst", "para", "sts")
 OVERALL = [("dev", "overall", rule) for rule in ("normalised", "plain")]
 
 
-def predictions(path: Path, rows: Rows) -> Path:
+def train(folder: Path, name: str, rows: Rows, *measured: tuple[int, str, str, float]) -> None:
+    """Leave the files of the training `name`, KEY.SEED: predictions, and dev scores by epoch."""
     lines: list[dict[str, Any]] = []
     for (task, split), (predicted, labels) in rows.items():
         for i, value in enumerate(predicted):
             label = None if labels is None else labels[i]
             line = {"id": f"{split}{i}", "task": task, "split": split, "prediction": float(value)}
             lines.append(line | {"label": label})
-    pq.write_table(pa.Table.from_pylist(lines), path)
-    history(path.with_suffix(".history"))
-    return path
+    (folder / name).mkdir()
+    pq.write_table(pa.Table.from_pylist(lines), folder / name / "predictions.parquet")
+    history(folder / name / "history.parquet", *measured)
 
 
-def entry(path: Path, key: str) -> dict[str, Any]:
-    return {"predictions": path, "history": path.with_suffix(".history"), "key": key}
-
-
-def run(path: Path, *tasks: str, **more: Any) -> dict[str, Any]:
-    entries = {task: entry(path, f"key-{task}") for task in tasks}
-    about = {"paper": "p", "variant": "v", "seed": 0, "key": "own", "tested": False}
-    return about | {"tasks": entries} | more
-
-
-def score(folder: Path, *runs: dict[str, Any], single: str = "") -> list[dict[str, Any]]:
-    """Score runs, and return the rows of the table."""
-    score_runs(runs, folder / "scores.parquet", single)
-    return pq.read_table(folder / "scores.parquet").to_pylist()
+def variant(name: str, key: str, tasks: Sequence[str] = THREE, **more: Any) -> dict[str, Any]:
+    return {"name": name, "tasks": dict.fromkeys(tasks, key)} | more
 
 
 def column(rows: list[dict[str, Any]], name: str = "value") -> dict[tuple[str, ...], Any]:
@@ -60,28 +49,26 @@ def column(rows: list[dict[str, Any]], name: str = "value") -> dict[tuple[str, .
 
 
 def test_golden_table(tmp_path: Path) -> None:
-    """Each task from its own file; the last epoch's dev scores stand beside the best."""
-    parts = {}
-    for task in THREE:
-        one: Rows = {key: value for key, value in DEV.items() if key[0] == task}
-        parts[task] = entry(predictions(tmp_path / f"{task}.parquet", one), f"key-{task}")
-    history(
-        tmp_path / "sst.history",
-        *((2, "sst", "accuracy", 0.6), (1, "sst", "accuracy", 0.75), (2, "sst", "loss", 9.0)),
-    )
-    history(tmp_path / "para.history", (1, "para", "accuracy", 0.4), (2, "para", "accuracy", 0.9))
-    history(tmp_path / "sts.history", (2, "sts", "pearson", 0.5))
-    rows = score(tmp_path, run(tmp_path, tasks=parts))
-    assert pq.read_schema(tmp_path / "scores.parquet").equals(SCHEMA)
-    assert len(rows) == 9
+    """Each task from its own training; the last epoch's dev scores stand beside the best."""
+    measured = {
+        "sst": [(2, "sst", "accuracy", 0.6), (1, "sst", "accuracy", 0.75), (2, "sst", "loss", 9.0)],
+        "para": [(1, "para", "accuracy", 0.4), (2, "para", "accuracy", 0.9)],
+        "sts": [(2, "sts", "pearson", 0.5)],
+    }
+    for task, of in measured.items():
+        train(
+            tmp_path, f"k-{task}.0", {key: rows for key, rows in DEV.items() if key[0] == task}, *of
+        )
+    path = tmp_path / "scores.parquet"
+    rows = score(path, {"name": "v", "tasks": {task: f"k-{task}" for task in THREE}})
+    assert pq.read_schema(path).equals(SCHEMA) and len(rows) == 9
     expected = {("dev", "sst", "accuracy"): 0.75, ("dev", "para", "accuracy"): 0.5}
     expected |= {("dev", "para", "f1"): 2 / 3, ("dev", "sts", "pearson"): 1}
     expected |= {("dev", "sts", "rmse"): (2 / 3) ** 0.5} | dict.fromkeys(OVERALL, 0.75)
-    found = column(rows)
+    found, last = column(rows), column(rows, "last")
     assert {of: found[of] for of in expected} == pytest.approx(expected)
-    keys = {"sst": "key-sst", "para": "key-para", "sts": "key-sts", "overall": "own"}
+    keys = {"sst": "k-sst", "para": "k-para", "sts": "k-sts", "overall": "own"}
     assert {row["task"]: row["key"] for row in rows} == keys
-    last = column(rows, "last")
     assert last["dev", "sst", "accuracy"] == 0.6 and last["dev", "sst", "macro_f1"] is None
     overall = ((0.6 + 0.9 + 0.75) / 3, (0.6 + 0.9 + 0.5) / 3)
     assert [last[of] for of in OVERALL] == pytest.approx(overall)
@@ -90,17 +77,20 @@ def test_golden_table(tmp_path: Path) -> None:
 def test_only_what_is_there_is_scored(tmp_path: Path) -> None:
     """Test where asked for, on rows with labels; runs with all files; overall of all tasks."""
     test: Rows = {("sst", "test"): ([0, 1, 2], [0, None, 1]), ("para", "test"): ([0, 1], None)}
-    made = predictions(tmp_path / "a.parquet", DEV | test)
-    half = run(made, "sst", "para", seed=3)
-    half["tasks"]["para"] = entry(tmp_path / "none.parquet", "k")
-    rows = score(tmp_path, run(made, "sst", "para"), run(made, *THREE, seed=1, tested=True), half)
+    train(tmp_path, "a.0", DEV | test)
+    train(tmp_path, "a.1", DEV)
+    variants = [variant("two", "a", ("sst", "para")), variant("three", "a", tested=True)]
+    half = {"name": "half", "tasks": {"sst": "a", "para": "none"}}
+    path = tmp_path / "scores.parquet"
+    rows = score(path, *variants, half, seeds=(0, 1, 2))
     tested = [row for row in rows if row["split"] == "test"]
-    assert {(row["seed"], row["task"]) for row in tested} == {(1, "sst")}
+    assert {(row["variant"], row["seed"], row["task"]) for row in tested} == {("three", 0, "sst")}
     assert column(tested)["test", "sst", "accuracy"] == 0.5
-    assert {row["seed"] for row in rows if row["task"] == "overall"} == {1}
-    assert list(dict.fromkeys(row["seed"] for row in rows)) == [0, 1]
+    assert {row["variant"] for row in rows if row["task"] == "overall"} == {"three"}
+    of = [(name, seed) for name in ("two", "three") for seed in (0, 1)]
+    assert list(dict.fromkeys((row["variant"], row["seed"]) for row in rows)) == of
     assert column(rows, "last")["dev", "sts", "pearson"] is None  # evaluated only
-    assert score(tmp_path) == []
+    assert score(path) == []
 
 
 def test_floors_and_errors_stand_beside_the_scores(tmp_path: Path) -> None:
@@ -109,7 +99,8 @@ def test_floors_and_errors_stand_beside_the_scores(tmp_path: Path) -> None:
         ("para", "dev"): ([1.0] * 20, [1.0] * 12 + [0.0] * 8),
         ("sts", "dev"): (list(range(20)), list(range(20))),
     }
-    score(tmp_path, run(predictions(tmp_path / "a.parquet", rows), *THREE))
+    train(tmp_path, "a.0", rows)
+    score(tmp_path / "scores.parquet", variant("v", "a"))
     of = {name: of[0] for (_, _, name), of in read_scores(tmp_path / "scores.parquet", "p").items()}
     sst, para, sts, whole = (of[name] for name in (*THREE, "plain"))
     assert [one.floor for one in (sst, para, sts)] == [0.6, 0.6, 0.0]
@@ -127,85 +118,75 @@ HALF, WHOLE = [0.0, 2.0, 1.0], [1.0, 2.0, 3.0]
 """Predictions of STS with r = 0.5 and 1."""
 
 
-def solved(path: Path, right: tuple[int, int], values: list[float], **last: float) -> Path:
-    """Write dev predictions: so many `right` of four for sst and para, and the `values` of sts."""
-    rows: Rows = {
-        (task, "dev"): ([0.0] * n + [1.0] * (4 - n), [0.0] * 4)
-        for task, n in zip(("sst", "para"), right, strict=True)
-    }
-    made = predictions(path, rows | {("sts", "dev"): (values, [0.0, 2.0, 4.0])})
-    measured = ((1, task, TASKS[task].metric, value) for task, value in last.items())
-    history(made.with_suffix(".history"), *measured)
-    return made
-
-
 def test_the_gain_is_over_the_single_tasks_of_the_same_seed(tmp_path: Path) -> None:
-    last = {"sst": 0.5, "para": 0.4, "sts": 0.2}
-    alone = [
-        run(solved(tmp_path / "0", (1, 2), HALF, **last), *THREE, variant="alone", seed=0),
-        run(solved(tmp_path / "1", (2, 4), WHOLE), *THREE, variant="alone", seed=1),
-    ]
-    both = solved(tmp_path / "b", (2, 1), WHOLE, sst=0.6, para=0.4, sts=0.1)
-    runs = [*alone, *(run(both, *THREE, seed=seed) for seed in (0, 2))]
-    rows = [row for row in score(tmp_path, *runs, single="alone") if row["metric"] == "delta_m"]
+    def solved(name: str, right: tuple[int, int], values: list[float], *last: float) -> None:
+        """Of four examples `right` of sst and para each; `values` of sts."""
+        rows: Rows = {
+            (task, "dev"): ([0.0] * n + [1.0] * (4 - n), [0.0] * 4)
+            for task, n in zip(("sst", "para"), right, strict=True)
+        }
+        measured = [(1, t, TASKS[t].metric, of) for t, of in zip(THREE, last, strict=False)]
+        train(tmp_path, name, rows | {("sts", "dev"): (values, [0.0, 2.0, 4.0])}, *measured)
+
+    solved("alone.0", (1, 2), HALF, 0.5, 0.4, 0.2)
+    solved("alone.1", (2, 4), WHOLE)
+    for seed in (0, 2):
+        solved(f"b.{seed}", (2, 1), WHOLE, 0.6, 0.4, 0.1)
+    variants = [variant(name, name) for name in ("alone", "b")]
+    rows = score(tmp_path / "scores.parquet", *variants, seeds=range(3), single="alone")
+    rows = [row for row in rows if row["metric"] == "delta_m"]
     # Seed 2 is over the means .375, .75 and .75.
     gains = [0, 0, 100 * (1 - 0.5 + 1) / 3, 100 * (1 / 3 - 2 / 3 + 1 / 3) / 3]
     assert [row["value"] for row in rows] == pytest.approx(gains, abs=1e-9)
     assert rows[2]["last"] == pytest.approx(100 * (0.2 - 0.5) / 3) and rows[3]["last"] is None
 
 
-def test_predictions_that_are_not_numbers_and_unknown_tasks_are_named(tmp_path: Path) -> None:
-    made = predictions(tmp_path / "bad.parquet", {("sst", "dev"): ([1, float("nan")], [1, 1])})
-    with pytest.raises(UserError, match=r"bad.parquet.*1 of 2 predictions .* id 'dev1'"):
-        score(tmp_path, run(made, "sst"))
-    with pytest.raises(UserError, match=r"unknown task 'stt'.*Did you mean"):
-        score(tmp_path, run(made, "stt"))
-    assert not (tmp_path / "scores.parquet").exists()
+def test_predictions_that_are_not_numbers_are_named(tmp_path: Path) -> None:
+    train(tmp_path, "bad.0", {("sst", "dev"): ([1, float("nan")], [1, 1])})
+    with pytest.raises(UserError, match=r"bad.0/predictions.*1 of 2 predictions .* id 'dev1'"):
+        score(tmp_path / "scores.parquet", variant("v", "bad", ["sst"]))
 
 
-Dev = dict[str, dict[int, dict[str, float]]]
-
-
-def scored_on(key: str, **splits: dict[str, float]) -> Scored:
-    """Return the scores of a run, by split and task."""
+def runs(key: str, *seeds: dict[str, float], split: str = "dev") -> dict[int, Run]:
+    """Return runs with scores by task."""
     return {
-        (split, task, TASKS[task].metric): Score(value, key, None)
-        for split, of in splits.items()
-        for task, value in of.items()
+        n: {(split, task, TASKS[task].metric): Score(value, key) for task, value in of.items()}
+        for n, of in enumerate(seeds)
     }
 
 
-def chosen(order: str, dev: Dev, by: Literal["overall", "task"], rule: str) -> dict[str, str]:
-    """Return {task: variant} of the first seed of the best, by the key that its score has."""
-    candidates = {
-        name: {seed: scored_on(name, dev=of) for seed, of in dev.get(name, {}).items()}
-        for name in order.split()
+@pytest.mark.parametrize(
+    ("order", "by", "rule", "expected"),
+    [
+        # With r as (r + 1) / 2 they are .600 and .667, plainly .600 and .500.
+        ("steady sharp", "overall", "plain", dict.fromkeys(THREE, "steady")),
+        ("steady sharp", "overall", "normalised", dict.fromkeys(THREE, "sharp")),
+        ("steady sharp", "task", "plain", {"sst": "sharp", "para": "sharp", "sts": "steady"}),
+        ("uneven even once", "task", "plain", {"sst": "even"}),
+        ("even same", "task", "plain", {"sst": "even"}),
+        ("same even", "task", "plain", {"sst": "same"}),
+        ("even none", "overall", "plain", {}),
+    ],
+)
+def test_the_best_of_others(order: str, by: str, rule: str, expected: dict[str, str]) -> None:
+    """The first of equals, among those with the most seeds, if they have the tasks."""
+    known = {
+        "steady": runs("steady", {"sst": 0.3, "para": 0.5, "sts": 1.0}),
+        "sharp": runs("sharp", {"sst": 0.7, "para": 0.8, "sts": 0.0}),
+        "uneven": runs("uneven", {"sst": 0.9}, {"sst": 0.1}),
+        "even": runs("even", {"sst": 0.6}, {"sst": 0.6}),
+        "same": runs("same", {"sst": 0.7}, {"sst": 0.5}),
+        "once": runs("once", {"sst": 0.9}),
+        "none": {},
     }
-    found = best_of(candidates, by, rule)
-    return {task: score.key for (_, task, _), score in found[0].items()} if found else {}
-
-
-def test_the_best_of_others() -> None:
-    # With r as (r + 1) / 2 they are .600 and .667, plainly .600 and .500.
-    rules: Dev = {
-        "steady": {0: {"sst": 0.3, "para": 0.5, "sts": 1.0}},
-        "sharp": {0: {"sst": 0.7, "para": 0.8, "sts": 0.0}},
-    }
-    assert chosen("steady sharp", rules, "overall", "plain") == dict.fromkeys(THREE, "steady")
-    assert chosen("steady sharp", rules, "overall", "normalised")["sst"] == "sharp"
-    seeds: Dev = {
-        "a": {0: {"sst": 0.9}, 1: {"sst": 0.1}},
-        "b": {0: {"sst": 0.6}, 1: {"sst": 0.6}},
-        "c": {0: {"sst": 0.6}},
-    }
-    assert chosen("a b c", seeds, "task", "plain") == {"sst": "b"}
-    assert chosen("c b a", seeds, "task", "plain") == {"sst": "c"}, "the first of equals"
-    tasks: Dev = {"a": {0: {"sst": 0.9, "sts": 0.1}}, "b": {0: {"sst": 0.1, "sts": 0.2}}, "c": {}}
-    assert chosen("a b c d", tasks, "task", "plain") == {"sst": "a", "sts": "b"}
-    assert chosen("a b", tasks, "overall", "plain") == {}, "neither has all three tasks"
+    found = best_of(known, order.split(), by, rule, THREE)
+    assert {task: score.key for (_, task, _), score in found.get(0, {}).items()} == expected
 
 
 def test_the_half_of_dev_that_chose_the_epoch_chooses_the_best_too() -> None:
-    a = scored_on("a", selection={"sst": 0.6}, dev={"sst": 0.4}, test={"sst": 0.4})
-    b = scored_on("b", selection={"sst": 0.5}, dev={"sst": 0.9}, test={"sst": 0.9})
-    assert best_of({"a": {0: a}, "b": {0: b}}, "task", "plain") == {0: a}
+    known = {
+        key: {0: {**runs(key, {"sst": half}, split="selection")[0], **runs(key, {"sst": dev})[0]}}
+        for key, half, dev in (("a", 0.6, 0.4), ("b", 0.5, 0.9))
+    }
+    assert choose(known, ["a", "b"], "plain", ["sst"]) == "a"
+    assert best_of(known, ["a", "b"], "task", "plain", THREE) == known["a"]

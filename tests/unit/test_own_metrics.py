@@ -86,12 +86,12 @@ def test_the_floor_is_the_best_guess_without_looking(task: str, floor: float | N
     found = against_floor(task, predicted, labels)
     wanted = f1_score(labels, np.ones(200)) if floor is None else floor
     assert found.floor == pytest.approx(wanted) and not found.constant
-    assert found.above and found.score == score_task(task, predicted, labels) > found.floor
+    assert found.learned and found.value == score_task(task, predicted, labels) > found.floor
     if task == "rank":
         test = spearmanr(predicted, labels, alternative="greater")
-        assert (found.score, found.p) == pytest.approx((test.statistic, test.pvalue))
+        assert (found.value, found.p_floor) == pytest.approx((test.statistic, test.pvalue))
     flat = against_floor(task, np.full(200, labels.max()), labels)
-    assert flat.constant and not flat.above and flat.score <= flat.floor
+    assert flat.constant and not flat.learned and flat.value <= flat.floor
 
 
 def test_correlations_count_between_0_and_1_if_normalised() -> None:

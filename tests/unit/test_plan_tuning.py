@@ -13,7 +13,6 @@ from run_files import predictions
 
 from minbert.commands.plan import plan_text
 from minbert.evaluate.reading import read_scores
-from minbert.evaluate.score import Tried, choose
 from minbert.evaluate.seeds import ranked
 from minbert.evaluate.text import read_csv
 from minbert.plan.plan import Plan
@@ -133,12 +132,3 @@ def test_an_untrained_setting_is_not_chosen_and_counts_in_the_budget(tmp_path: P
     assert "| 3 of 4 runs |" in " ".join(text.split())
     b = lines["b", "dev"]
     assert (b["status"], b["reason"], b["settings"]) == ("failed", why["demo", "b.lr-1e-5"], "")
-
-
-def test_the_first_of_equals_is_chosen() -> None:
-    def chosen(**scores: list[float]) -> str:
-        return choose({name: Tried(dict(enumerate(of)), {}) for name, of in scores.items()})
-
-    assert chosen(a=[0.5, 0.7], b=[0.7, 0.5]) == "a"
-    assert chosen(a=[0.5, 0.7], b=[0.7, 0.6]) == "b"
-    assert chosen(a=[], b=[]) == ""

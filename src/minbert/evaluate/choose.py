@@ -4,10 +4,12 @@ One candidate is chosen for all seeds, by its mean over them, as a paper reports
 each method. The other half of dev and test are not looked at.
 """
 
+from statistics import fmean
 from typing import Any
 
 from minbert.base.files import write_text
-from minbert.evaluate.score import choose, reader, try_all
+from minbert.evaluate.score import choose, choosing_tasks, of_tasks, read_runs
+from minbert.evaluate.scoring import overall
 from minbert.evaluate.statistics import interval
 from minbert.evaluate.text import ABSENT, csv_text, markdown, markdown_table
 from minbert.evaluate.tuning import COLUMNS
@@ -20,27 +22,35 @@ def make(job: Job) -> None:
 
     The spec is what is said of the paper (`plan.outputs`).
     """
-    spec, read = job.spec, reader()
-    rows = {of["name"]: try_all(job, of, read) for of in spec["variants"] if of["tried"]}
-    used = {task for tried in rows.values() for of in tried.values() for task in of.tasks}
-    tasks = [task for task in TASKS if task in used]
+    spec, runs = job.spec, read_runs(job.spec, job.need, {})
+    tuned = [
+        (of["name"], of["tried"], choosing_tasks(spec, of["tried"]))
+        for of in spec["variants"]
+        if of["tried"]
+    ]
+    tasks = [task for task in TASKS if any(task in by for *_, by in tuned)]
     titles = [TASKS[task].title for task in tasks]
     cells = [["Row", "Settings", "Chosen", f"Overall, {spec['rule']}", *titles, "n"]]
     lines: list[dict[str, Any]] = []
-    for variant, tried in rows.items():
-        best = choose(tried)
-        for name, each in tried.items():
-            mean = interval([*each.scores.values()]) if each.scores else None
+    for variant, tried, by in tuned:
+        best = choose(runs, tried, spec["rule"], by)
+        for name in tried:
+            halves = {seed: of_tasks(run, "selection") for seed, run in runs[name].items()}
+            scores = [
+                v for of in halves.values() if (v := overall(of, spec["rule"], by)) is not None
+            ]
+            mean = interval(scores) if scores else None
+            means = {t: fmean(half[t] for half in halves.values()) for t in by if halves}
             line = {"variant": variant, "chosen": "yes" if name == best else ""}
             line |= {"candidate": name, "settings": spec["settings"][name]}
-            line |= {"seeds": " ".join(map(str, each.scores)), "asked": len(spec["seeds"])}
+            line |= {"seeds": " ".join(map(str, halves)), "asked": len(spec["seeds"])}
             line |= {"keys": " ".join(stage["key"] for stage in spec["stages"][name])}
             line |= {"score": mean.mean, "low": mean.low, "high": mean.high} if mean else {}
-            lines.append(line | {f"{task}_mean": of for task, of in each.tasks.items()})
-            of_tasks = (f"{each.tasks[t]:.3f}" if t in each.tasks else ABSENT for t in tasks)
+            lines.append(line | {f"{task}_mean": of for task, of in means.items()})
+            of_each = (f"{means[t]:.3f}" if t in means else ABSENT for t in tasks)
             own = [spec["labels"][variant], line["settings"], line["chosen"] or ABSENT]
             said = mean.in_words() if mean else ABSENT
-            cells.append([*own, said, *of_tasks, str(len(each.scores))])
+            cells.append([*own, said, *of_each, str(len(halves))])
     columns = [*COLUMNS, *(f"{task}_mean" for task in tasks)]
     write_text(job.out / "tuning.csv", csv_text(columns, lines))
     count = len(spec["seeds"])

@@ -72,7 +72,7 @@ class Score(NamedTuple):
 
     value: float
     key: str
-    last: float | None
+    last: float | None = None
     floor: float | None = None
     p_floor: float | None = None
     constant: bool | None = None

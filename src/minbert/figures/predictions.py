@@ -51,8 +51,8 @@ def _standing(task: str, one: Predicted) -> list[str]:
     """Return what a head says of runs not above the floor: "\u00d7 predicts one class only"."""
     tests = [against_floor(task, prediction, one.label) for prediction in one.prediction]
     same = "one number" if TASKS[task].kind == "regression" else "one class only"
-    constant = sum(test.constant for test in tests)
-    below = sum(not test.above and not test.constant for test in tests)
+    constant = sum(bool(test.constant) for test in tests)
+    below = sum(not (test.learned or test.constant) for test in tests)
     found = []
     for count, verb, words in ((constant, "predicts ", same), (below, "", "not above the floor")):
         of = verb if count == len(tests) else f"{count} of {len(tests)} seeds: "

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from minbert.base.environment import commit
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
-from minbert.evaluate.floors import FloorTest, against_floor
+from minbert.evaluate.floors import against_floor
+from minbert.evaluate.reading import Score
 from minbert.evaluate.scoring import overall
 from minbert.spec.protocol import OVERALL_TASKS, Measured
 from minbert.spec.stage import StageSpec
@@ -82,17 +83,17 @@ def of_predictions(
     tags: dict[str, str] = {}
     for kind, split in ((TEST, "test"), (BEST, "dev")):
         found = _tested(table.filter(pc.equal(table["split"], split)))
-        values = {task: of.score for task, of in found.items()}
+        values = {task: of.value for task, of in found.items()}
         if (whole := overall(values, rule, overall_tasks)) is not None:
             values["overall"] = whole
         metrics |= {f"{kind}/{task}": value for task, value in values.items()}
     for name, above in (("learned", True), ("not_learned", False)):  # on dev
-        if tasks := [task for task, of in found.items() if of.above is above]:
+        if tasks := [task for task, of in found.items() if of.learned is above]:
             tags[name] = ",".join(tasks)
     return metrics, tags
 
 
-def _tested(table: pa.Table) -> dict[str, FloorTest]:
+def _tested(table: pa.Table) -> dict[str, Score]:
     """Return the scores of a split's predictions by task, with their floors."""
     found = {}
     for task in TASKS:
