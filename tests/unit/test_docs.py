@@ -14,7 +14,7 @@ from pages.pictures import BYTES, PICTURES
 from pages.rows import rows_page
 
 from minbert.commands.cli import COMMANDS, STEPS
-from minbert.plan.figures import FIGURES
+from minbert.plan.outputs import FIGURES
 from minbert.spec.config import load_config
 from minbert.spec.entry import TaskEntry
 from minbert.spec.figures import FIGURE_KINDS

@@ -14,7 +14,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.figures.inputs import Inputs, absent_notes
 from minbert.figures.make import inputs_of
-from minbert.plan import figures
+from minbert.plan import outputs
 from minbert.plan.plan import Plan
 from minbert.store.job import Job
 
@@ -44,7 +44,7 @@ def plan(base: Path, figure: str = "ranking", over_all: str = "", **more: Any) -
     """Return the plan of the grid with one figure: its kind, and more."""
     text = "figures:\n  f: {title: T, kind: {}}\n"
     if over_all:
-        write_text(base / figures.FIGURES, text.replace("{}", over_all))
+        write_text(base / outputs.FIGURES, text.replace("{}", over_all))
     return make_plan(base, GRID + text.replace("{}", figure), seeds=[0, 7], **more)
 
 

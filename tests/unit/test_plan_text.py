@@ -15,8 +15,8 @@ from planning import TWO_STAGES
 from minbert.base.errors import UserError
 from minbert.commands.plan import plan_text
 from minbert.plan.cost import Cost, Costs
+from minbert.plan.describe import changes, facts, shown
 from minbert.plan.plan import Plan
-from minbert.plan.reasons import changes, facts, shown
 from minbert.store.plans import PUBLISHED as PAGE
 from minbert.store.plans import description_path
 

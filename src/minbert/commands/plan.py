@@ -10,11 +10,9 @@ from minbert.base.locks import is_held
 from minbert.base.progress import counted, duration, some
 from minbert.evaluate.tuning import read_tuning
 from minbert.plan.cost import ASSUMED, GPU_RATE, Costs, chains, epoch
-from minbert.plan.describe import title
-from minbert.plan.parameters import parameters
+from minbert.plan.describe import PreviousRuns, title
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
-from minbert.plan.reasons import PreviousRuns
 from minbert.spec.resolve import Stage, Variant
 from minbert.store.node import KINDS, Node
 from minbert.track.journal import newest_attempts
@@ -69,14 +67,14 @@ class _Outlook:
         node = self.plan.training(stage.ref)
         missing = self._missing(node)
         drawn = epoch(stage.spec, self.costs.sizes(stage.spec))
-        count = parameters(self.plan, self.plan.variants[stage.ref.paper, stage.ref.variant])
+        count = self.plan.parameters(self.plan.variants[stage.ref.paper, stage.ref.variant])
         return (
             *(stage.ref.variant, stage.ref.stage, node.key),
             f"{len(self.seeds) - len(missing)} of {counted(len(self.seeds), 'seed')}"
             if missing
             else "done",
             "unknown" if count is None else f"{count:,}",
-            f"{self.costs.memory(node) / 1e9:.1f} GB",
+            f"{self.costs.device_mb(node) / 1e3:.1f} GB",
             f"{stage.spec.epochs * drawn.steps:,}",
             f"{stage.spec.epochs * sum(drawn.examples.values()):,}",
             self._time([node]),

@@ -20,7 +20,7 @@ from minbert.evaluate.predictions import Predicted, read_predicted
 from minbert.evaluate.reading import METRIC_TITLES
 from minbert.evaluate.text import one_line
 from minbert.explore.run import TEXTS, sentences
-from minbert.plan import reasons as plans
+from minbert.plan import describe as plans
 from minbert.predict.resolve_run import ResolvedVariant, earlier, find, plan_of
 from minbert.report.worst import over_runs
 from minbert.spec.task import TASKS

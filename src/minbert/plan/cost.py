@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from minbert.base.errors import UserError
 from minbert.devices.gpus import visible_cards
-from minbert.plan.parameters import Counts, counts
+from minbert.plan.parameters import Counts
 from minbert.plan.pending import Job, Pending
 from minbert.plan.plan import Plan
 from minbert.spec.architecture import BERT_BASE, NUMBER, Architecture, training_bytes
@@ -46,50 +46,27 @@ SIZES = {
     "lmrd": Size(22500, 2500, 25000, 300),
 }
 """The real data sets."""
-
-SMALL = Size(1000, 300, 150, 25)
-"""A task of the built-in corpus, about, until its table is made."""
-
-ASSUMED = Size(10_000, 1_000, 1_000, 40)
-"""A task of one's own until its table is made."""
-
-TOKENS_A_WORD = 1.3
-"""Word pieces of a word, about; in the real data sets 1.2 to 1.4."""
+SMALL = Size(1000, 300, 150, 25)  # a task of the built-in corpus, about, until its table is made
+ASSUMED = Size(10_000, 1_000, 1_000, 40)  # a task of one's own until its table is made
+TOKENS_A_WORD = 1.3  # word pieces, about; in the real data sets 1.2 to 1.4
 
 HEAD = 2e4
 """Operations on an example whose features are cached: nothing beside any encoder."""
-
 GPU_RATE = 2e13
 """Operations a second that a data-centre GPU is assumed to do in bf16: a fifth of what it can, as
 it waits for the host between small batches."""
+CPU_RATE = 5e10  # those that one CPU thread is assumed to do, if nothing was measured
 
-CPU_RATE = 5e10
-"""Operations a second that one CPU thread is assumed to do, if nothing was measured."""
-
-PROCESS = 10**9
-"""Bytes of a process before it computes: libraries, and on a GPU its context."""
-
-LARGER = 2.0
-"""A step's largest batches have about this many times the mean tokens."""
-
-TOKENS_AT_ONCE = 65536
-"""Tokens in one batch of a frozen encoder on a GPU; more than on a CPU."""
-
-PLAIN = 1500
-"""MB of a step that trains nothing: a data set's table, a figure."""
-
+PROCESS = 10**9  # bytes before it computes: libraries, and on a GPU its context
+LARGER = 2.0  # a step's largest batches have about this many times the mean tokens
+TOKENS_AT_ONCE = 65536  # in one batch of a frozen encoder on a GPU; more than on a CPU
+PLAIN = 1500  # MB of a step that trains nothing: a data set's table, a figure
 AROUND = {False: 700, True: 3700}
 """MB of main memory besides a step on a cluster, where two Snakemakes start it; with a GPU CUDA's
 libraries too."""
-
-LEAST, SPARE = 20, 4
-"""A training may take this many minutes, and as many times its estimated time."""
-
-MINUTES = 60
-"""The minutes that each other job may take."""
-
-MOST_THREADS = 4
-"""More threads do not make a step of a few hundred tokens faster."""
+LEAST, SPARE = 20, 4  # minutes that a training may take, and as many times its estimated time
+MINUTES = 60  # that each other job may take
+MOST_THREADS = 4  # More do not make a step of a few hundred tokens faster.
 
 
 def operations(spec: StageSpec, arch: Architecture, sizes: Sizes) -> float:
@@ -133,12 +110,10 @@ def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: S
         return PROCESS + training_bytes(of["heads"], of["heads"]) + held * arch.hidden * NUMBER
     gradients = 1 + len(spec.trained_tasks) if spec.surgery else 1
     state = training_bytes(of["encoder"] + of["heads"], of["trainable"], gradients)
-    activations = 0.0
-    for task in spec.trained_tasks:
-        tokens = min(LARGER * sizes[task].tokens, spec.max_length, arch.positions)
-        batch = spec.tasks[task].batch_size * arch.activation_bytes(tokens)
-        activations = max(activations, batch)
-    return PROCESS + state + int(activations) * (2 if spec.smart else 1)
+    longest = min(spec.max_length, arch.positions)
+    tokens = {task: min(LARGER * sizes[task].tokens, longest) for task in spec.trained_tasks}
+    batches = (spec.tasks[t].batch_size * arch.activation_bytes(n) for t, n in tokens.items())
+    return PROCESS + state + int(max(batches)) * (2 if spec.smart else 1)
 
 
 class Cost(NamedTuple):
@@ -153,8 +128,8 @@ class Costs:
 
     def __init__(self, plan: Plan, gpu: bool | None = None) -> None:
         self.plan, self.gpu = plan, gpu
+        # Until the backbone's shapes are known, BERT-base stands for it.
         self.arch = plan.sources.architecture or BERT_BASE
-        """That of the backbone; until its shapes are known, BERT-base."""
 
     @cache  # noqa: B019 - a process has few of these
     def of(self, node: Node) -> Cost:
@@ -219,18 +194,14 @@ class Costs:
         wish = self.plan.config.device
         return wish.startswith("cuda") or (wish == "auto" and bool(visible_cards()))
 
-    def memory(self, node: Node) -> int:
-        """Estimate the bytes of a training job, until its shapes are known by BERT-base."""
-        stage = self.plan.every[self.plan.owners[node.key]]
-        counted = counts(self.plan, stage) or counts(self.plan, stage, base_shapes=True)
-        return memory(stage.spec, counted, self.arch, self.sizes(stage.spec))
-
     @cache  # noqa: B019
     def device_mb(self, node: Node) -> int:
         """Return the MB that a job needs where it computes; 0 if it computes nothing."""
         held = 0
         if node.kind == "train":
-            held = self.memory(node)
+            stage = self.plan.every[self.plan.owners[node.key]]
+            counted = self.plan.counts(stage, base_shapes=self.plan.sources.architecture is None)
+            held = memory(stage.spec, counted, self.arch, self.sizes(stage.spec))
         elif node.kind in ("features", "backbone"):
             layer = self.arch.model_copy(update={"layers": 1}).activation_bytes(1)
             held = PROCESS + 2 * NUMBER * self.arch.parameters().total + int(TOKENS_AT_ONCE * layer)

@@ -1,15 +1,27 @@
-"""What is said of a plan: the descriptions that jobs read, and names for people."""
+"""What is said of a plan: descriptions that jobs read, names for people, and why a job would run.
+
+The reason is how its node differs from the nearest one that has run.
+"""
 
 import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from minbert.base.errors import UserError
+from minbert.base.progress import some
 from minbert.plan.experiment import Experiment
 from minbert.plan.plan import Plan
 from minbert.spec.task import Task
 from minbert.store.code import files_digest
 from minbert.store.node import Node, canonical
-from minbert.store.plans import write_description, write_plan
+from minbert.store.plans import described_in, write_description, write_plan
+
+NEVER = "has never run"
+Changes = dict[str, tuple[Any, Any]]
+LONGEST = 30  # characters of an old and a new value that are shown
 
 
 def write(plan: Plan) -> str:
@@ -18,11 +30,6 @@ def write(plan: Plan) -> str:
         described = {**node.describe(), **about(plan, node), "files": files_digest(node.code)}
         write_description(plan.root, json.loads(canonical(described)))
     plan.sources.cache.save()
-    return write_plan(plan.root, record_of(plan))
-
-
-def record_of(plan: Plan) -> dict[str, Any]:
-    """Return the record of a plan (`store.plans`): what it publishes, what its jobs are told."""
     jobs = {}
     for (kind, key), node in plan.nodes.items():
         fetched = {n: o.describe() for n, o in node.needs.items() if o.node.kind == "fetch"}
@@ -38,7 +45,7 @@ def record_of(plan: Plan) -> dict[str, Any]:
         "jobs": jobs,
         "tasks": [Task.of(*entry).model_dump() for entry in plan.config.tasks.items()],
     }
-    return dict(json.loads(canonical(record)))
+    return write_plan(plan.root, json.loads(canonical(record)))
 
 
 def about(experiment: Experiment, node: Node) -> dict[str, Any]:
@@ -62,3 +69,57 @@ def title(experiment: Experiment, node: Node) -> str:
         return f"{ref.variant}{stage} . {tasks}"
     spec = {**node.extra, **node.spec}
     return str(spec.get("task") or spec.get("name") or spec.get("paper") or node.kind)
+
+
+class PreviousRuns:
+    """The nodes with results that `plan` does not have, of earlier plans."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._nodes: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for path in sorted((plan.root / "store" / "spec").glob("*.json")):
+            with suppress(UserError):  # A damaged one, which counts as never planned.
+                described = described_in(path)
+                at = described["kind"], described["key"]
+                if at not in plan.nodes and plan.root.joinpath("store", *at).is_dir():
+                    self._nodes[self._role(described)].append(described)
+
+    @staticmethod
+    def _role(described: Mapping[str, Any]) -> str:
+        """Return what a node is to people, whatever it is made from, with its kind."""
+        return canonical([described["kind"], described.get("owner") or described.get("title")])
+
+    def reason(self, node: Node) -> str:
+        """Return in a few words how `node` differs from the one that was what it is now.
+
+        That has the same title, and for a training the same paper, variant and stage; of several it
+        is the nearest.
+        """
+        new = json.loads(canonical(node.describe() | about(self.plan, node)))
+        found = [changes(facts(old), facts(new)) for old in self._nodes[self._role(new)]]
+        return some(shown(min(found, key=len))) if found else NEVER
+
+
+def facts(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all that decides a node's key: settings, then code and inputs."""
+    code = {f"code of {name.removeprefix('minbert.')}": o for name, o in described["code"].items()}
+    needs = {f"input {name}": need["key"] for name, need in described["needs"].items()}
+    return described["spec"] | code | needs
+
+
+def changes(old: Any, new: Any, name: str = "") -> Changes:
+    """Return {name: (old, new)} of what differs; names of nested settings have dots."""
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return {name: (old, new)} if old != new else {}
+    found: Changes = {}
+    for key in dict.fromkeys((*old, *new)):
+        found |= changes(old.get(key), new.get(key), f"{name}.{key}" if name else key)
+    return found
+
+
+def shown(found: Changes) -> Iterator[str]:
+    """Yield the changes in words, as of YAML; of values that are long, that they changed."""
+    for name, pair in found.items():
+        old, new = ("null" if value is None else str(value) for value in pair)
+        said = "{}: {} -> {}" if len(old) + len(new) <= LONGEST else "{} changed"
+        yield said.format(name.removeprefix("stage."), old, new)

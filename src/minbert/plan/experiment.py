@@ -1,4 +1,4 @@
-"""What a configuration asks for: its grids, and every stage's training job."""
+"""What a configuration asks for: its grids, every stage's training job, and the model's size."""
 
 from __future__ import annotations
 
@@ -10,13 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError
+from minbert.plan.parameters import Counts, count
 from minbert.plan.sources import Sources
-from minbert.spec.architecture import WEIGHTS, architecture_parts, shared_depth, shared_parts
+from minbert.spec.architecture import (
+    BERT_BASE,
+    WEIGHTS,
+    architecture_parts,
+    shared_depth,
+    shared_parts,
+)
 from minbert.spec.config import Config
 from minbert.spec.published import Published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import OWN_FILES, TASKS, shown_tasks, task_facts
+from minbert.spec.yaml import inside
 from minbert.store.node import Need, Node
 
 
@@ -97,13 +105,11 @@ class Experiment:
         stage, sources = self.every[ref], self.sources
         spec = stage.spec
         where = f"{ref.paper}: {ref}"
-        if sources.architecture is not None:
-            try:
-                shared_parts(spec.shared_layers, spec.shared_end, sources.architecture.layers)
-            except UserError as error:
-                raise UserError(f"{where}: {error}") from None
+        if arch := sources.architecture:
+            with inside(where):
+                shared_parts(spec.shared_layers, spec.shared_end, arch.layers)
             crossed = [task for task, how in spec.tasks.items() if how.pairing == "cross"]
-            if crossed and sources.architecture.two_types and sources.architecture.types < 2:
+            if crossed and arch.two_types and arch.types < 2:
                 raise UserError(
                     f"{where}: task '{crossed[0]}' has 'pairing: cross', and the backbone's "
                     "type_vocab_size is 1; choose 'pairing: siamese', or another backbone"
@@ -118,9 +124,8 @@ class Experiment:
                     f"are cached; found start: {stage.start}"
                 )
             for task in spec.tasks:
-                needs[f"features.{task}"] = Need(
-                    sources.features(task, spec), "features.safetensors"
-                )
+                made = sources.features(task, spec)
+                needs[f"features.{task}"] = Need(made, "features.safetensors")
         if stage.start is not None:
             needs["start"] = Need(self.train(stage.start), WEIGHTS)
         for number, fused in enumerate(stage.fused):
@@ -132,7 +137,7 @@ class Experiment:
         }
         compute = self.config.model_dump(include={"device", "precision", "checkpoint_seconds"})
         modules = (place.partition(":")[0] for place in spec.parts().values())
-        parts = (*modules, *architecture_parts(sources.architecture))
+        parts = (*modules, *architecture_parts(arch))
         return Node("train", asked, "minbert.train.run", parts, needs, compute)
 
     def resolved(self, stage: Stage, spec: StageSpec) -> dict[str, Any]:
@@ -150,3 +155,29 @@ class Experiment:
                 if depth == layers:
                     resolved["shared_end"] = "bottom"
         return resolved
+
+    def counts(self, stage: Stage, base_shapes: bool = False) -> Counts | None:
+        """Return the parameters of a stage's model by part; None: shapes or a head are not known.
+
+        `base_shapes` counts at BERT-base, whatever the backbone; None: it has too few layers.
+        """
+        if shapes := BERT_BASE if base_shapes else self.sources.architecture:
+            adapters = [self.every[ref].spec.adapter for ref in stage.fused]
+            with suppress(UserError):  # which the stage's training words
+                return count(stage.spec, shapes, [of.width for of in adapters if of])
+        return None
+
+    def parameters(self, variant: Variant, base_shapes: bool = False) -> int | None:
+        """Return the parameters of the models that a variant is scored with.
+
+        None: those of one are not known (`counts`), the variant is the best of others, or a tuned
+        one whose candidates differ.
+        """
+        if variant.tried:
+            others = (self.variants[variant.paper, name] for name in variant.tried)
+            found = {self.parameters(other, base_shapes) for other in others}
+            return found.pop() if len(found) == 1 else None
+        stages = {stage.ref: stage for stage in variant.scored.values()}
+        counted = [self.counts(stage, base_shapes) for stage in stages.values()]
+        known = [found["total"] for found in counted if found]
+        return sum(known) if known and len(known) == len(counted) else None

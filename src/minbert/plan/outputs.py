@@ -4,21 +4,28 @@ There is one description of a paper. Its first part (`_scored`) decides scores; 
 (`_about`) it says all that the paper's table, figures and tuning are made from besides.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+from minbert.base.errors import UserError, did_you_mean
 from minbert.data.identity import sha256
 from minbert.plan.experiment import Experiment
-from minbert.plan.figures import all_figures, paper_figures
-from minbert.plan.parameters import counts, parameters
 from minbert.spec.architecture import shared_depth
+from minbert.spec.figures import FIGURE_KINDS, Options, PublishedReproduced
+from minbert.spec.grid import ALL, Drawing, FiguresFile
+from minbert.spec.parts import part_module
 from minbert.spec.published import Claim
-from minbert.spec.resolve import Grid, Stage
-from minbert.spec.task import task_facts
+from minbert.spec.resolve import Grid
+from minbert.spec.task import TASKS, task_facts
+from minbert.spec.yaml import load_yaml, validated
 from minbert.store.node import Need, Node
 
-PAGE = Path(__file__).parents[1] / "report"
+FIGURES = Path("workflow/figures.yaml")  # over all papers; a folder without this file has none
+
+PACKAGE = Path(__file__).parents[1]
+# In no syntax tree, as the figures' style sheets.
 TEMPLATES = ("page.html.j2", "parts.html.j2", "script.js", "style.css")
 UNSHOWN = {
     *("results", "device", "precision", "threads", "checkpoint_seconds"),
@@ -36,20 +43,17 @@ def shown_nodes(exp: Experiment) -> dict[str, Node]:
     `labels.TASK`; the report also needs `table.PAPER`, `figure.NAME` and so on.
     """
     found: dict[str, Node] = {}
-    papers: list[Mapping[str, Any]] = []
+    papers: list[dict[str, Any]] = []
     every: dict[str, Need] = {}
     scores_of: dict[str, Need] = {}
     for grid in exp.grids:
         paper, scored = grid.paper, _scored(exp, grid)
         papers.append(about := scored | _about(exp, grid))
-        trained = [exp.train(stage.ref) for v in grid.variants.values() for stage in v.stages]
-        needs = {
-            f"run.{node.key}.{seed}": Need(node, "run.json", seed)
-            for node in trained
-            for seed in exp.config.seeds
-        }
-        known = exp.sources.labels(grid.tasks, "labels.parquet")
-        scores = Node("scores", scored, "minbert.evaluate.score", needs=needs | known)
+        trained = (exp.train(stage.ref) for v in grid.variants.values() for stage in v.stages)
+        runs = product(trained, exp.config.seeds)
+        needs = {f"run.{node.key}.{seed}": Need(node, "run.json", seed) for node, seed in runs}
+        needed = needs | exp.sources.labels(grid.tasks, "labels.parquet")
+        scores = Node("scores", scored, "minbert.evaluate.score", needs=needed)
         found[f"scores/{paper}"] = scores
         beside = {f"scores.{paper}": Need(scores, "scores.parquet")}
         scores_of |= beside
@@ -60,10 +64,18 @@ def shown_nodes(exp: Experiment) -> dict[str, Node]:
             found[f"tables/{paper}.tuning"] = tuning
             beside[f"tuning.{paper}"] = Need(tuning, "tuning.csv")
         found[f"tables/{paper}"] = Node("table", about, "minbert.evaluate.table", needs=beside)
-        found |= paper_figures(exp, grid, about, needs)
-    found |= all_figures(exp, sorted(papers, key=lambda about: str(about["paper"])), scores_of)
-    index = _index(exp, found)
-    found["tables/index" if index.spec["published"] else "index"] = index
+        found |= _paper_figures(exp, grid, about, needs)
+    found |= _all_figures(exp, sorted(papers, key=lambda about: str(about["paper"])), scores_of)
+    needs = {f"table.{g.paper}": Need(found[f"tables/{g.paper}"], "table.csv") for g in exp.grids}
+    # With `only`, the index is of this part's rows.
+    rows = [
+        row.model_dump()
+        for row in exp.published
+        if any(row.paper == grid.paper for grid in exp.grids)
+        and (not exp.config.only or (row.paper, row.variant) in exp.variants)
+    ]
+    index = Node("index", {"published": rows}, "minbert.evaluate.index", needs=needs)
+    found["tables/index" if rows else "index"] = index
     if any(grid.claims for grid in exp.grids):
         found["tables/claims"] = Node(
             "claims", _claims(exp), "minbert.evaluate.claims", needs=every
@@ -113,22 +125,24 @@ def _about(exp: Experiment, grid: Grid) -> dict[str, Any]:
         **exp.made_from(grid.tasks),
         "labels": {variant.name: variant.label for variant in variants},
         "settings": {name: said for v in variants for name, said in v.tried.items()},
-        "stages": {v.name: [_stage(exp, stage) for stage in v.stages] for v in variants},
+        "stages": {
+            variant.name: [
+                {
+                    "name": stage.ref.stage,
+                    "key": exp.train(stage.ref).key,
+                    "spec": exp.resolved(stage, stage.spec),
+                    "start": str(stage.start) if stage.start else None,
+                    "fused": [str(ref) for ref in stage.fused],
+                    "parameters": exp.counts(stage),
+                }
+                for stage in variant.stages
+            ]
+            for variant in variants
+        },
         "architecture": shapes and shapes.model_dump(),
         "rows": [*_rows(exp, grid)],
         "footnotes": [*_footnotes(exp, grid)],
         "selection_split": exp.selection_split(grid),
-    }
-
-
-def _stage(exp: Experiment, stage: Stage) -> dict[str, Any]:
-    return {
-        "name": stage.ref.stage,
-        "key": exp.train(stage.ref).key,
-        "spec": exp.resolved(stage, stage.spec),
-        "start": str(stage.start) if stage.start else None,
-        "fused": [str(ref) for ref in stage.fused],
-        "parameters": counts(exp, stage),
     }
 
 
@@ -160,8 +174,8 @@ def _rows(exp: Experiment, grid: Grid) -> Iterator[dict[str, Any]]:
             "note": "; ".join(filter(None, (row.get("note"), variant.note))),
             "other_task": row.get("other_task") or None,
             "tasks": [task for task in grid.tasks if task in tasks],
-            "parameters": parameters(exp, variant),
-            "parameters_bert_base": parameters(exp, variant, base_shapes=True),
+            "parameters": exp.parameters(variant),
+            "parameters_bert_base": exp.parameters(variant, base_shapes=True),
         }
 
 
@@ -170,7 +184,7 @@ def _footnotes(exp: Experiment, grid: Grid) -> Iterator[str]:
     for pair in grid.parameter_ratios:
         shares = []
         for where, base_shapes in (("this backbone", False), ("BERT-base", True)):
-            one, other = (parameters(exp, grid.variants[name], base_shapes) for name in pair)
+            one, other = (exp.parameters(grid.variants[name], base_shapes) for name in pair)
             if one and other:
                 shares.append(f"{one / other:.1%} at {where}")
         if shares:
@@ -183,18 +197,6 @@ def _footnotes(exp: Experiment, grid: Grid) -> Iterator[str]:
             if abs(share - depth / layers) > 0.01:  # 0.33 is a third.
                 said = f"'shared_layers: {share}' of {layers} layers became {depth}."
                 yield f"{stage.ref}: {said}"
-
-
-def _index(exp: Experiment, found: Mapping[str, Node]) -> Node:
-    """Return the node of the index of the papers' published rows, or of those of a part."""
-    papers = [grid.paper for grid in exp.grids]
-    needs = {f"table.{paper}": Need(found[f"tables/{paper}"], "table.csv") for paper in papers}
-    rows = [
-        row.model_dump()
-        for row in exp.published
-        if row.paper in papers and (not exp.config.only or (row.paper, row.variant) in exp.variants)
-    ]
-    return Node("index", {"published": rows}, "minbert.evaluate.index", needs=needs)
 
 
 def _claims(exp: Experiment) -> dict[str, Any]:
@@ -265,6 +267,93 @@ def _report(exp: Experiment, found: Mapping[str, Node], runs: Mapping[str, Need]
         "seeds": list(exp.config.seeds),
         "config": exp.config.model_dump(mode="json", exclude_defaults=True, exclude=UNSHOWN),
         "selection_split": exp.selection_split(),
-        "templates": {name: sha256(PAGE / name) for name in TEMPLATES},  # in no syntax tree
+        "templates": {name: sha256(PACKAGE / "report" / name) for name in TEMPLATES},
     }
     return Node("report", spec, "minbert.report.make", needs=needs)
+
+
+def _paper_figures(
+    exp: Experiment, grid: Grid, about: Mapping[str, Any], needs: Mapping[str, Need]
+) -> Iterator[tuple[str, Node]]:
+    """Yield the nodes of a paper's figures, after the names that they are published under.
+
+    Without named variants a figure shows all that it can. One to which `only` leaves nothing, or
+    too little, to show is left out.
+    """
+    for name, spec in grid.figures.items():
+        where = f"paper '{grid.paper}': figure '{name}'"
+        options = _options(spec, where)
+        given, on, of = options.model_dump(mode="json"), "", [*grid.variants.values()]
+        if options.of:
+            fit = [task for task in grid.tasks if TASKS[task].kind == options.of]
+            given["task"] = task = given["task"] or next(iter(fit), "none")
+            on = f" scored on {task} ({options.of})"
+            of = [v for v in of if task in v.scored and task in fit]
+        # A setting that a tuned variant tries has runs, and is no row.
+        able = {v.name: v for v in of if (v.stages if options.trained else not v.tuned_for)}
+        names = [*(spec.variants or (name for name, v in able.items() if not v.tuned_for))]
+        of_options = dict.fromkeys(options.named(), names)
+        for variant, known in (of_options | dict.fromkeys(spec.variants, able)).items():
+            if variant not in known:
+                raise UserError(
+                    f"{where}: '{variant}' is no variant{on or ' with results'} that it shows."
+                    f"{did_you_mean(variant, known)}"
+                )
+        if exp.config.only and len(names) < options.least:
+            continue
+        if not options.least <= len(names) <= (options.most or len(names)):
+            raise UserError(
+                f"{where}: kind '{spec.kind}' shows {options.least} to {options.most or 'all'} "
+                f"variants{on}, found {len(names)}; name others under 'variants', or take the "
+                "figure out"
+            )
+        yield _figure(grid.paper, name, spec, {"options": given, "variants": names}, [about], needs)
+
+
+def _all_figures(
+    exp: Experiment, papers: Sequence[Mapping[str, Any]], needs: Mapping[str, Need]
+) -> Iterator[tuple[str, Node]]:
+    """Yield the nodes of the figures over all `papers`, after the names they are published under.
+
+    A part of the grids has no such figures, and papers without published rows none of these.
+    """
+    path = exp.base / FIGURES
+    if exp.config.only or not path.exists():
+        return
+    for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
+        options = _options(spec, where := f"{path}: figure '{name}'")
+        if not isinstance(options, PublishedReproduced):
+            raise UserError(
+                f"{where}: kind '{spec.kind}' shows variants of one paper; put it into that "
+                "paper's grid"
+            )
+        if options.against == "dev" or any(row["table"] for of in papers for row in of["rows"]):
+            draw = {"options": options.model_dump(mode="json"), "variants": []}
+            yield _figure(ALL, name, spec, draw, papers, needs)
+
+
+def _figure(
+    paper: str,
+    name: str,
+    spec: Drawing,
+    draw: Mapping[str, Any],
+    papers: Sequence[Mapping[str, Any]],
+    needs: Mapping[str, Need],
+) -> tuple[str, Node]:
+    about = {
+        "paper": paper,
+        "name": name,
+        "kind": spec.kind,
+        "draw": {"title": spec.title, "caption": spec.caption, **draw},
+        "papers": papers,
+        "style": {path.name: sha256(path) for path in sorted(PACKAGE.glob("figures/*.mplstyle"))},
+    }
+    parts = [part_module("figure", spec.kind)]
+    if shapes := papers[0]["architecture"]:
+        parts.append(part_module("architecture", shapes["family"]))
+    node = Node("figure", about, "minbert.figures.make", tuple(parts), needs)
+    return f"figures/{paper}/{name}", node
+
+
+def _options(spec: Drawing, where: str) -> Options:
+    return validated(FIGURE_KINDS[spec.kind], spec.options, f"{where}, options")

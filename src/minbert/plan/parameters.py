@@ -5,14 +5,10 @@ Encoders are counted with the pooler, without the pretraining heads; `bert-base-
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import pairwise
 from typing import TypedDict
 
-from minbert.base.errors import UserError
-from minbert.plan.experiment import Experiment
-from minbert.spec.architecture import BERT_BASE, Architecture, linear, shared_parts
-from minbert.spec.resolve import Stage, Variant
+from minbert.spec.architecture import Architecture, linear, shared_parts
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS, TaskSpec
 
@@ -78,33 +74,3 @@ def _head(name: str, task: TaskSpec, hidden: int) -> int:
         sizes = [hidden * len(task.features or ("u",)), *sizes[2:], TASKS[name].classes]
     convolution = task.convolution.kernel * hidden * hidden + hidden if task.convolution else 0
     return convolution + sum(linear(a, b) for a, b in pairwise(sizes))
-
-
-def counts(experiment: Experiment, stage: Stage, base_shapes: bool = False) -> Counts | None:
-    """Return the parameters of a stage's model by part; None: shapes or a head are not known.
-
-    `base_shapes` counts at BERT-base, whatever the backbone; None: it has too few layers to share.
-    """
-    shapes = BERT_BASE if base_shapes else experiment.sources.architecture
-    if shapes is None:
-        return None
-    adapters = [experiment.every[ref].spec.adapter for ref in stage.fused]
-    with suppress(UserError):  # which the stage's training words
-        return count(stage.spec, shapes, [adapter.width for adapter in adapters if adapter])
-    return None
-
-
-def parameters(experiment: Experiment, variant: Variant, base_shapes: bool = False) -> int | None:
-    """Return the parameters of the models that a variant is scored with, counted from shapes.
-
-    None: shapes not known yet, a head that cannot be counted, a variant that is the best of
-    others, or a tuned one whose candidates differ.
-    """
-    if variant.tried:
-        others = (experiment.variants[variant.paper, name] for name in variant.tried)
-        found = {parameters(experiment, other, base_shapes) for other in others}
-        return found.pop() if len(found) == 1 else None
-    stages = {id(stage): stage for stage in variant.scored.values()}
-    counted = [counts(experiment, stage, base_shapes) for stage in stages.values()]
-    known = [found["total"] for found in counted if found]
-    return sum(known) if known and len(known) == len(counted) else None
