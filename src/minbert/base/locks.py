@@ -15,10 +15,7 @@ FOREVER = float("inf")
 
 
 def take(handle: int | IO[Any], patience: float = 0.0, *, shared: bool = False) -> bool:
-    """Lock the open file `handle` and return whether that succeeded within `patience` seconds.
-
-    The lock is exclusive unless `shared`, and is freed when the file is closed.
-    """
+    """Lock an open file, exclusively unless `shared`; return if it succeeded in `patience` s."""
     deadline = time.monotonic() + patience
     while True:
         try:

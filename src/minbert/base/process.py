@@ -89,11 +89,7 @@ def imports() -> Iterator[None]:
 
 
 def answer_of(*command: str, timeout: float, folder: Path | None = None) -> list[str]:
-    """Return the lines that a command prints.
-
-    Raises `OSError` if it cannot be run, or `SubprocessError` if it fails or does not answer within
-    `timeout` seconds.
-    """
+    """Return the lines of a command; `OSError` or `SubprocessError` if it fails or hangs."""
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=True
     )

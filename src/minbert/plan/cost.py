@@ -133,10 +133,7 @@ class Costs:
 
     @cache  # noqa: B019 - a process has few of these
     def of(self, node: Node) -> Cost:
-        """Return the cost of one seed of a training node: the median of its finished seeds.
-
-        If there are none, its operations at the rate of all finished runs, or at an assumed one.
-        """
+        """Return the cost of one seed: of finished ones the median, or operations at `rate`."""
         if runs := self._runs.get(node.key):
             return Cost(statistics.median(run["outcome"]["seconds"] for run in runs), True)
         return Cost(self.operations(node.spec["stage"]) / self.rate[0], False)
@@ -235,10 +232,7 @@ def job_threads(jobs: Pending, cores: int | None) -> int:
 
 
 def chains(jobs: Pending, costs: Costs) -> dict[Job, float]:
-    """Return, for each job, the seconds of the longest chain of trainings that begins with it.
-
-    The grid takes that long at least once the job has started, however many devices there are.
-    """
+    """Return, for each job, the seconds of the longest chain of trainings that begins with it."""
     after = defaultdict[Job, list[Job]](list)
     for job in jobs:
         for needed in jobs.needs(job):

@@ -49,10 +49,7 @@ def write(plan: Plan) -> str:
 
 
 def about(experiment: Experiment, node: Node) -> dict[str, Any]:
-    """Return a node's title, and the paper, variant and stage that a training job is for first.
-
-    That comes with the tasks of the paper's overall score.
-    """
+    """Return a node's title, and the paper, variant and stage that a training job is for first."""
     told: dict[str, Any] = {"title": title(experiment, node), "owner": None}
     if owner := experiment.owners.get(node.key):
         (grid,) = (grid for grid in experiment.grids if grid.paper == owner.paper)
@@ -90,11 +87,7 @@ class PreviousRuns:
         return canonical([described["kind"], described.get("owner") or described.get("title")])
 
     def reason(self, node: Node) -> str:
-        """Return in a few words how `node` differs from the one that was what it is now.
-
-        That has the same title, and for a training the same paper, variant and stage; of several it
-        is the nearest.
-        """
+        """Return how `node` differs from the nearest one that was its stage, or had its title."""
         new = json.loads(canonical(node.describe() | about(self.plan, node)))
         found = [changes(facts(old), facts(new)) for old in self._nodes[self._role(new)]]
         return some(shown(min(found, key=len))) if found else NEVER

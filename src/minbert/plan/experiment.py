@@ -75,10 +75,7 @@ class Experiment:
 
     @cached_property
     def owners(self) -> dict[str, StageRef]:
-        """The first stage, in the order of the grids, that each training key belongs to.
-
-        After the stages that are asked for come others which they start from or fuse.
-        """
+        """The first stage of each training key, in the grids' order, then those that these need."""
         found: dict[str, StageRef] = {}
         waiting = list(self.stages)
         for ref in waiting:

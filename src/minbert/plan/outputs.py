@@ -227,10 +227,7 @@ def _claims(exp: Experiment) -> dict[str, Any]:
 
 
 def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) -> float | None:
-    """Return the published difference; with several others, the one most against the claim.
-
-    Of curves, none is published.
-    """
+    """Return the published difference; with several others, the one most against the claim."""
     of, at = "overall" if task == grid.overall else task, (grid.paper, "dev")
     rows = [row for row in exp.published if (row.paper, row.split) == at]
     found = {r.variant: f for r in reversed(rows) if (f := r.figure(of)) is not None}
@@ -313,10 +310,7 @@ def _paper_figures(
 def _all_figures(
     exp: Experiment, papers: Sequence[Mapping[str, Any]], needs: Mapping[str, Need]
 ) -> Iterator[tuple[str, Node]]:
-    """Yield the nodes of the figures over all `papers`, after the names they are published under.
-
-    A part of the grids has no such figures, and papers without published rows none of these.
-    """
+    """Yield the figures over all `papers`, if these have published rows; a part has none."""
     path = exp.base / FIGURES
     if exp.config.only or not path.exists():
         return

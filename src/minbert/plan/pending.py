@@ -25,21 +25,16 @@ class Pending(dict[Job, str]):
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self.plan = plan
-        self.needed: set[Job] = set()
-        """The jobs among them that another one of them waits for."""
-        self.folder, self.missing = cache(self._folder), cache(self._missing)
-        self.needs = cache(self._needs)
-
-    def _folder(self, job: Job) -> str:
-        """Return the folder of a job's files."""
-        return str(job[0].folder(self.plan.root, job[1]))
+        self.needed: set[Job] = set()  # those among them that another one of them waits for
+        self.folder = cache(lambda job: str(job[0].folder(plan.root, job[1])))
+        self.missing, self.needs = cache(self._missing), cache(self._needs)
 
     def _missing(self, job: Job) -> Collection[str]:
         """Return which of the files that a job leaves are not there."""
         folder, names = self.folder(job), job[0].outputs
-        if os.path.isdir(folder):
-            names = tuple(name for name in names if not os.path.exists(f"{folder}/{name}"))
-        return names
+        if not os.path.isdir(folder):
+            return names
+        return [name for name in names if not os.path.exists(f"{folder}/{name}")]
 
     def first_missing(self, job: Job, files: Sequence[str] = ()) -> str | None:
         """Return a missing file of a job: one of `files`, or another of those that last."""
@@ -100,10 +95,7 @@ def check_sources(jobs: Pending) -> None:
 
 
 def asked(jobs: Pending) -> list[str]:
-    """Return the files that `all` asks for: the mark, and one of each job that nobody waits for.
-
-    What such a job is made from follows, and all that is published follows from the mark.
-    """
+    """Return the files that `all` asks for: the mark, and one of each job that nobody waits for."""
     last = (job for job in jobs if job not in jobs.needed)
     return [str(jobs.plan.mark), *(f"{jobs.folder(job)}/{jobs.first_missing(job)}" for job in last)]
 

@@ -80,8 +80,14 @@ class Plan(Experiment):
     def nodes(self) -> dict[tuple[str, str], Node]:
         """Every node by kind and key, what it needs before it."""
         found: dict[tuple[str, str], Node] = {}
-        _collect((self.train(ref) for ref in self.stages), found)
-        _collect(self.shown.values(), found)
+
+        def collect(nodes: Iterable[Node]) -> None:
+            for node in nodes:
+                if (node.kind, node.key) not in found:
+                    collect(need.node for need in node.needs.values())
+                    found[node.kind, node.key] = node
+
+        collect([*map(self.train, self.stages), *self.shown.values()])
         return found
 
     def training(self, ref: StageRef) -> Node:
@@ -186,19 +192,8 @@ class Plan(Experiment):
         paths = [self.names / name for name in (*self.products, SCORES, VARIANTS)]
         paths += [description_path(self.root, kind, key) for kind, key in self.nodes]
         paths.append(plan_path(self.root, said.get("plan", "")))
-        whole = said.get("stamp") == self.stamp and all(map(_filled, paths))
+        whole = said.get("stamp") == self.stamp
+        whole &= all(path.is_file() and path.stat().st_size > 0 for path in paths)
         numbers = [int(path.stem.partition("-")[2]) for path in folder.glob(f"{self.stamp}-*.done")]
         number = max(numbers, default=-1) + (not numbers or not whole)
         return folder / f"{self.stamp}-{number}.done"
-
-
-def _collect(nodes: Iterable[Node], found: dict[tuple[str, str], Node]) -> None:
-    """Add nodes to `found`, after all that they need."""
-    for node in nodes:
-        if (node.kind, node.key) not in found:
-            _collect((need.node for need in node.needs.values()), found)
-            found[node.kind, node.key] = node
-
-
-def _filled(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0

@@ -30,8 +30,7 @@ from minbert.store.node import Need, Node, digest
 from minbert.store.plans import described_in
 
 _HUB_NAME = r"[\w-][\w.-]{0,95}(/[\w.-]{1,96})?"
-PACKAGED = Path("workflow/backbone")
-"""The built-in backbone as a Hugging Face folder, below the Snakefile's folder."""
+PACKAGED = Path("workflow/backbone")  # the built-in one, below the Snakefile's folder
 
 
 class Sources:
@@ -40,8 +39,7 @@ class Sources:
     def __init__(self, config: Config, base: Path) -> None:
         self.config, self.root, self.base = config, Path(config.results), base
         self.cache = DigestCache(self.root / "store" / "digests.json", verify=config.verify)
-        self.checksums: dict[str, str] = {}
-        """Those of the files that were asked for, by their paths."""
+        self.checksums: dict[str, str] = {}  # of the files that were asked for, by their paths
         self._stated = {Path(path): of for path, of in config.checksums.items()}
         self.backbone, self.architecture = self._backbone()
 
@@ -91,10 +89,7 @@ class Sources:
         return found
 
     def _checksum(self, path: Path, pin: str = "sha256:") -> str:
-        """Return the checksum of a file, of the kind of `pin`; of an absent one, what is stated.
-
-        Raises `UserError` if the configuration states another one than a file has.
-        """
+        """Return the checksum of a file, of the kind of `pin`; of an absent one, what is stated."""
         stated = self._stated.get(path, pin if pin[-1] != ":" else "")
         found = stated if stated and not path.exists() else self.cache.checksum(path, pin)
         if stated not in ("", found):
@@ -115,24 +110,20 @@ class Sources:
         for name, place in located(task, self.config, self.base).items():
             path = Path(place.at)
             if place.is_url:
-                files[name], needs[name] = place.pin, _fetched(place.at, place.pin)
-                path = Path(needs[name].file)
+                path = Path(urlsplit(place.at).path)
+                there = {"name": path.name, "checksum": place.pin}
+                fetch = Node("fetch", there, "minbert.data.fetch", extra={"url": place.at})
+                files[name], needs[name] = place.pin, Need(fetch, path.name)
             else:
                 if place.pin[-1] == ":" and path not in self._stated:
                     check_file(task, name, path)
                 files[name], paths[name] = self._checksum(path, place.pin), str(path.absolute())
             if name != "archive":
                 forms[name] = entry.format or form_of(path.name)
-        made = {
-            "task": task,
-            "of": data_facts(task),
-            "files": files,
-            "forms": forms,
-            **entry.reading,
-        }
-        if self.config.limit is not None:
-            made["limit"] = self.config.limit
-        return Node("data", made, "minbert.data.dataset", needs=needs, extra={"paths": paths})
+        made = {"task": task, "of": data_facts(task), "files": files, "forms": forms}
+        limit = self.config.model_dump(include={"limit"}, exclude_none=True)
+        spec, extra = made | entry.reading | limit, {"paths": paths}
+        return Node("data", spec, "minbert.data.dataset", needs=needs, extra=extra)
 
     def _backbone(self) -> tuple[Node, Architecture | None]:
         name, revision = self.config.backbone, self.config.revision or ""
@@ -187,8 +178,3 @@ class Sources:
             weights = f"commit {spec['revision'][:8]}"
         shapes = arch and f"{arch.family}, {counted(arch.layers, 'layer')}, {arch.hidden} wide, "
         return f"{shapes or ''}{weights} ({self.config.backbone})"
-
-
-def _fetched(url: str, checksum: str) -> Need:
-    spec = {"name": urlsplit(url).path.rpartition("/")[2], "checksum": checksum}
-    return Need(Node("fetch", spec, "minbert.data.fetch", extra={"url": url}), spec["name"])

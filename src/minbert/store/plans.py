@@ -145,10 +145,7 @@ def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> di
 
 
 def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (name, record) of every plan under the results root, the newest first.
-
-    Damaged ones are left out.
-    """
+    """Yield (name, record) of every undamaged plan under the results root, the newest first."""
     found = {}
     for path in (root / "store" / "plans").glob("*.json"):
         with suppress(UserError):
