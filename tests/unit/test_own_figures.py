@@ -37,8 +37,8 @@ def texts(figure: Any) -> str:
     ("kind", "task", "shown", "noted"),
     [
         ("confusion-matrix", "news", "macro-F1", "Classes: 0 world, 1 sports, 2 business."),
-        ("calibration", "same", "score of '1'", "F1 = 0."),
-        ("sts-scatter", "rank", "label (0 to 10)", "Floor: rho = 0."),
+        ("calibration", "same", "score of '1'", "for r, 0): 0"),
+        ("sts-scatter", "rank", "label (0 to 10)", "for r, 0): 0"),
     ],
 )
 def test_a_figure_of_one_task_has_its_classes_range_and_metric(
@@ -62,5 +62,5 @@ def test_a_ranking_has_a_panel_for_each_task(inputs: Inputs) -> None:
     heads = [axes.get_xlabel().replace("\n", " ") for axes in figure.axes]
     for title in ("News accuracy", "same F1", "rank Spearman rho"):
         assert any(head.startswith(title) for head in heads), heads
-    assert notes[0].startswith("Overall: normalised mean of News, same and rank, on dev.")
+    assert notes[0].startswith("Overall: normalised mean of News, same, rank, on dev.")
     assert notes[0].endswith(f"Floor: {GUESS}."), "of F1 it is no accuracy"

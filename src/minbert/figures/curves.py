@@ -23,14 +23,7 @@ from minbert.figures.histories import (
 )
 from minbert.figures.inputs import Drawn, Inputs, OfSeeds, listed, missing_notes, task_title
 from minbert.figures.panels import DEV, TRAIN, Line, Panel, draw, lines_note, smoothed_note
-from minbert.figures.scored import (
-    FLOOR,
-    PaperScores,
-    measure_of,
-    paper_scores,
-    title_of,
-    unlearned_note,
-)
+from minbert.figures.scored import FLOOR, PaperScores, measure_of, title_of
 from minbert.spec.figures import Curves, Table
 from minbert.spec.task import TASKS, overall_tasks
 
@@ -70,7 +63,7 @@ def _loss(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
 def _scores(_: Curves, inputs: Inputs, found: Runs) -> Drawn:
     """A line per variant, a panel per task and one for the overall score; train is thin."""
     measures = sorted(dev_measures(inputs, found), key=lambda of: of[0] == "overall")
-    paper = paper_scores(inputs)
+    paper = PaperScores(inputs)
     panels: list[Panel] = []
     for measure in measures:
         lines = []
@@ -86,7 +79,7 @@ def _scores(_: Curves, inputs: Inputs, found: Runs) -> Drawn:
         "Dev scores after each epoch; thin, without bands: on the training batches, during "
         f"training. {FLOOR}",
         lines_note(map(len, found.values())),
-        unlearned_note((of for of in paper.flat if of.variant in found), inputs.variants),
+        paper.unlearned_note(inputs.variants),
     ]
 
 
@@ -100,7 +93,7 @@ class Run(NamedTuple):
 
 def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     """Loss and score of each variant's last stage, or of pairs of variants on one scale."""
-    paper = paper_scores(inputs)
+    paper = PaperScores(inputs)
     specs = {name: inputs.about["stages"][name][-1]["spec"] for name in found}
     runs = {name: _run(of, specs[name], paper) for name, of in found.items()}
 
@@ -122,11 +115,6 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
         made = [chain(*zip(*(panels(v, p) for v in p), strict=True)) for p in options.pairs]
     else:
         made = [chain(*(panels(name, None) for name in runs))]
-    below = [
-        of
-        for of in paper.flat
-        if of.variant in runs and runs[of.variant].task in ("overall", of.measure)
-    ]
     return draw([*chain(*made)], 4 if options.pairs else 6, 1.15), [
         f"Overall: {paper.overall}." * any(run.task == "overall" for run in runs.values()),
         "Loss: per training step, all its tasks combined; on train a running mean over half an "
@@ -136,7 +124,7 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
         "Scores on train: on the training batches, during training.",
         FLOOR,
         lines_note(map(len, found.values())),
-        unlearned_note(below, inputs.variants),
+        paper.unlearned_note(inputs.variants),
     ]
 
 
@@ -175,7 +163,7 @@ def _tables(options: Curves, inputs: Inputs) -> Drawn:
     tables = options.tables
     files = {table.title: _files(inputs, table) for table in tables}
     read = {title: read_histories(of_seeds) for title, of_seeds in files.items()}
-    paper = paper_scores(inputs)
+    paper = PaperScores(inputs)
     panels: list[Panel | None] = [None] * (2 * _ROW * -(-len(tables) // _ROW))
     shorter: dict[str, list[str]] = {}
     for n, table in enumerate(tables):
@@ -198,7 +186,8 @@ def _tables(options: Curves, inputs: Inputs) -> Drawn:
         if runs and (of := round(longest(runs))) < length:
             shorter.setdefault(f"{of} of the paper's {length} epochs", []).append(table.title)
     said = "; ".join(f"{length} ({listed(of)})" for length, of in shorter.items())
-    low = [table.title for table in tables if paper.flat_one([table.variant], table.task)]
+    found = {table.title: paper.get(table.variant, table.task) for table in tables}
+    low = [title for title, one in found.items() if one and one.learned is False]
     tasks = [title_of(task) for task in TASKS if any(table.task == task for table in tables)]
     counts = [len(runs) for runs in read.values() if runs]
     # By table: a variant may have only some of its stages.

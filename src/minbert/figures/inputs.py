@@ -40,6 +40,19 @@ class Inputs:
         """What is said of the only paper."""
         return self.papers[0]
 
+    @property
+    def absent(self) -> list[str]:
+        """The notes that name the runs whose predictions are missing."""
+        found: dict[str, list[str]] = {"Failed": [], "Not run": []}
+        for name, label in self.variants.items():
+            files = [f for of in self.predictions.get(name, {}).values() for f in of.items()]
+            gone = {seed for seed, path in files if not path.is_file()}
+            some = {seed for seed, _ in files} - gone
+            names = [f"{label} (seed {seed})" for seed in sorted(gone)]
+            names = names if some else [label] * bool(gone)
+            found["Failed" if name in self.failed else "Not run"] += names
+        return [f"{word}: {listed(names)}." for word, names in found.items() if names]
+
 
 def present(of_seeds: OfSeeds) -> dict[int, Path]:
     """Return the files that exist, by seed in ascending order."""

@@ -1,16 +1,17 @@
-"""Scores by variant, split and measure, as figures show them: means, floors, and notes."""
+"""Scores by variant, split and measure, as figures show them: means, gains, floors, and notes."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from itertools import product
 from pathlib import Path
 
 from minbert.evaluate import reading
+from minbert.evaluate.bootstrap import difference
 from minbert.evaluate.marks import GUESS
 from minbert.evaluate.reading import Of, Scores, score_title
 from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import Interval
-from minbert.figures.inputs import Inputs, absent_notes, listed, mean_of
+from minbert.evaluate.systems import Systems
+from minbert.figures.inputs import Inputs, listed, mean_of
 from minbert.spec.task import TASKS
 
 FLOOR = f"Floor: {GUESS}."
@@ -20,10 +21,8 @@ CUT = "Longer bars are cut at the edges of a panel."
 
 
 def title_of(measure: str) -> str:
-    """Return the axis title of a measure: a task, `other`, `overall` or its rule."""
-    if measure in TASKS:
-        return score_title(measure)
-    return "Other tasks" if measure == "other" else "Overall score"
+    """Return the axis title of a measure: a task, `overall` or its rule."""
+    return score_title(measure) if measure in TASKS else "Overall score"
 
 
 def read_scores(path: Path, paper: str) -> Scores:
@@ -36,52 +35,35 @@ def measure_of(task: str, metric: str) -> str:
     return metric if task == "overall" else task
 
 
-def unlearned_note(found: Iterable[Of], labels: Mapping[str, str]) -> str:
-    """Return the note that names the variants, and tasks, in `found`."""
-    tasks: dict[str, list[str]] = {}
-    for of in found:
-        if of.variant in labels and of.measure in TASKS:
-            tasks.setdefault(labels[of.variant], []).append(TASKS[of.measure].title)
-    said = [f"{label} ({', '.join(of)})" for label, of in tasks.items()]
-    return f"Not above the floor at the 5 % level: {listed(said)}." if said else ""
-
-
-@dataclass(frozen=True)
 class PaperScores:
-    """The scores of one paper on one split; `overall_tasks` are those of the overall score.
+    """What a figure's variants score on one split, by their paper's rule and on each task.
 
-    `shown` has the scored seeds of each variant of the figure, `absent` the notes on missing runs.
+    `scores` are by seed, `means` over seeds, and `measures` what any variant has.
     """
 
-    rule: str
-    overall_tasks: Sequence[str]
-    split: str = "dev"
-    scores: Scores = field(default_factory=dict)
-    shown: dict[str, set[int]] = field(default_factory=dict)
-    absent: list[str] = field(default_factory=list)
-
-    @cached_property
-    def means(self) -> dict[Of, Interval]:
-        """The means over seeds."""
-        return over_seeds(self.scores, self.overall_tasks)
-
-    @cached_property
-    def measures(self) -> list[str]:
-        """The rule and the tasks that have scores."""
-        return [m for m in (self.rule, *TASKS) if any(of.measure == m for of in self.scores)]
+    def __init__(self, inputs: Inputs, split: str = "dev") -> None:
+        ((self.paper, self.path),) = inputs.scores.items()
+        self.split, self.rule = split, inputs.about["rule"]
+        self.overall_tasks = inputs.about["overall_tasks"]
+        every = read_scores(self.path, self.paper)
+        known = (self.rule, *TASKS)
+        self.scores = {
+            of: by_seed
+            for of, by_seed in every.items()
+            if of.variant in inputs.variants and of.split == split and of.measure in known
+        }
+        means = over_seeds(every, self.overall_tasks)
+        self.means = {of: means[of] for of in self.scores}
+        self.measures = [m for m in known if any(of.measure == m for of in self.scores)]
 
     @property
-    def flat(self) -> list[Of]:
-        """The scores of rows that have not learnt; overall, that have learnt none of the tasks."""
-        return [of for of, one in self.means.items() if one.learned is False]
+    def overall(self) -> str:
+        """How the overall score comes about: "normalised mean of SST, Paraphrase, STS"."""
+        return f"{self.rule} mean of {', '.join(TASKS[task].title for task in self.overall_tasks)}"
 
     def get(self, variant: str, measure: str) -> Interval | None:
         """Return the mean of a variant; None without scores."""
         return self.means.get(Of(variant, self.split, measure))
-
-    def flat_one(self, variants: Iterable[str], measure: str) -> bool:
-        """Whether one of the variants has not learnt."""
-        return any(Of(name, self.split, measure) in self.flat for name in variants)
 
     def floors(self, variants: Iterable[str], measure: str) -> list[float]:
         """Return the floors of `measure` that the variants have, each once.
@@ -91,39 +73,57 @@ class PaperScores:
         found = (self.get(name, measure) for name in variants)
         return sorted({one.floor for one in found if one and one.floor is not None})
 
-    @property
-    def overall(self) -> str:
-        """How the overall score comes about: "normalised mean of SST, Paraphrase and STS"."""
-        *first, last = (TASKS[task].title for task in self.overall_tasks)
-        return (
-            f"{self.rule} mean of {', '.join(first)} and {last}" if first else f"{self.rule} {last}"
-        )
+    def unlearned_note(self, labels: Mapping[str, str]) -> str:
+        """Return the note that names those of the variants, and tasks, that have not learnt."""
+        low = [
+            f"{labels[of.variant]} ({TASKS[of.measure].title})"
+            for of, one in self.means.items()
+            if one.learned is False and of.variant in labels and of.measure in TASKS
+        ]
+        return f"Not above the floor at the 5 % level: {listed(low)}." * bool(low)
 
 
-def paper_scores(inputs: Inputs, split: str = "dev") -> PaperScores:
-    """Return the scores on `split` of the only paper among the inputs."""
-    ((paper, path),) = inputs.scores.items()
-    scores = {of: v for of, v in read_scores(path, paper).items() if of.split == split}
-    shown: dict[str, set[int]] = {name: set() for name in inputs.variants}
-    for of, values in scores.items():
-        if of.variant in shown:
-            shown[of.variant] |= set(values)
-    wanted = dict.fromkeys(shown, set().union(*shown.values()))
-    absent = absent_notes(inputs.variants, shown, wanted, inputs.failed)
-    about = inputs.about
-    return PaperScores(about["rule"], about["overall_tasks"], split, scores, shown, absent)
+Gains = dict[tuple[str, str, str], tuple[Interval | None, Interval | None]]
 
 
-def crossed_note(shown: Iterable[Interval]) -> str:
-    """Return the note on crosses, if there are any."""
-    return CROSSED * any(one.learned is False for one in shown)
+def gains(inputs: Inputs, paper: PaperScores, pairs: Iterable[tuple[str, str]]) -> Gains:
+    """Return what the first variant of each pair gains over the second, by both and the measure.
+
+    First ours on dev, with the claims' interval over examples and seeds (`evaluate.systems`), then
+    what the paper printed; None if one of the two has no such score. Ours has `learned` if both
+    have.
+    """
+    files = {
+        f"{score.key}.{seed}": inputs.predictions[of.variant][of.measure][seed]
+        for of, by_seed in paper.scores.items()
+        for seed, score in by_seed.items()
+        if of.measure in TASKS
+    }
+    systems = Systems(paper.paper, paper.path, files, inputs.variants, paper.overall_tasks)
+    printed = {
+        (row["variant"], paper.rule if task == "overall" else task): value
+        for row in inputs.about["rows"]
+        for task, value in row["published"].items()
+        if row["split"] == "dev" and value is not None
+    }
+    found: Gains = {}
+    for (name, other), measure in product(pairs, paper.measures):
+        ours = published = None
+        if (mean := paper.get(name, measure)) and (below := paper.get(other, measure)):
+            one, two = (systems.sample(variant, measure) for variant in (name, other))
+            change = difference(one, two, 1 / systems.examples(measure))
+            learned = mean.learned is not False and below.learned is not False
+            ours = Interval(change.value, *change.interval(), min(mean.n, below.n), learned=learned)
+        if {(name, measure), (other, measure)} <= printed.keys():
+            published = Interval(printed[name, measure] - printed[other, measure])
+        found[name, other, measure] = ours, published
+    return found
 
 
-def seeds_note(shown: Iterable[Interval], more: str = "") -> str:
-    """Return the note on how many seeds are shown, and what their interval is; then `more`."""
-    found = list(shown)
-    over = ["over seeds (Student t)"] if any(one.n > 1 for one in found) else []
-    if any(one.n == 1 and one.low is not None for one in found):
-        over.append("with one seed, over examples" if over else "over examples, not over seeds")
-    bars = f"; bars: 95 % interval {'; '.join(over)}. {CUT}" if over else ", so no intervals."
-    return f"Points: {mean_of(one.n for one in found)}{bars}{more}"
+def points_note(shown: Sequence[Interval], over: str = "seeds (Student t)") -> str:
+    """Return the note on crosses, on how many seeds are shown, and what their interval is over."""
+    seeds = mean_of(one.n for one in shown)
+    over = "examples, not over seeds" if seeds == "1 seed" else over
+    crosses = f"{CROSSED} " * any(one.learned is False for one in shown)
+    bars = f"; bars: 95 % interval over {over}. {CUT}" * any(one.low is not None for one in shown)
+    return f"{crosses}Points: {seeds}{bars}"

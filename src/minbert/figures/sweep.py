@@ -8,7 +8,7 @@ from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs
-from minbert.figures.scored import FLOOR, crossed_note, paper_scores, seeds_note, title_of
+from minbert.figures.scored import FLOOR, PaperScores, points_note, title_of
 from minbert.spec.figures import Sweep
 
 _ASIDE = 0.012  # of the axis: how far the points of two lines at one value stand apart
@@ -18,11 +18,11 @@ _WIDE = 20  # values this many times apart need a log axis
 
 def sweep(options: Sweep, inputs: Inputs) -> Drawn:
     """Draw overall score and each task on a split, against a setting."""
-    paper = paper_scores(inputs, options.split)
+    paper = PaperScores(inputs, options.split)
     named = {name for of in options.lines.values() for name in of}
     found = {of: one for of, one in paper.means.items() if of.variant in named}
     if not found:
-        return style.nothing(), paper.absent
+        return style.nothing(), inputs.absent
     measures = [m for m in paper.measures if any(of.measure == m for of in found)]
     figure, panels = style.panels(len(measures), 1.75, 2)
     ticks = sorted({x for of in options.lines.values() for x in of.values()})
@@ -68,7 +68,6 @@ def sweep(options: Sweep, inputs: Inputs) -> Drawn:
         f"Scores on {options.split}; overall: {paper.overall}."
         + " Points at the same value are drawn side by side." * (len(options.lines) > 1),
         FLOOR,
-        crossed_note(found.values()),
-        seeds_note(found.values(), " Small and hollow: each seed." * several),
-        *paper.absent,
+        points_note([*found.values()]) + " Small and hollow: each seed." * several,
+        *inputs.absent,
     ]

@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 
 from minbert.base.errors import UserError
 from minbert.evaluate.statistics import Interval
-from minbert.figures import gains, style
+from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, listed, mean_of
-from minbert.figures.scored import CROSSED, paper_scores, title_of
+from minbert.figures.scored import CROSSED, PaperScores, gains, title_of
 from minbert.spec.figures import Options
 from minbert.spec.task import TASKS
 
@@ -36,13 +36,12 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
     """
     stages = inputs.about["stages"]
     found = {n: _moved(n, stages[n]) for n in inputs.variants if stages[n][-1]["start"]}
-    paper = paper_scores(inputs)
+    paper = PaperScores(inputs)
     if not found:
-        return style.nothing("no variant starts from the model of another"), paper.absent
-    if not any(paper.shown.values()):
-        return style.nothing(), paper.absent
-    systems = gains.systems(inputs)
-    published = gains.published(inputs.about["rows"])
+        return style.nothing("no variant starts from the model of another"), inputs.absent
+    if not paper.means:
+        return style.nothing(), inputs.absent
+    gained = gains(inputs, paper, {(name, alone) for name, (*_, alone) in found.items()})
     after: Cells = {}
     left: Cells = {}
     same: Cells = {}
@@ -53,11 +52,9 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
                 f"to {second}, and a cell has room for one; leave one out"
             )
         for task, cells in ((second, after), (first, left)):
-            said = gains.printed(published, name, alone, task)
-            change = gains.gain(systems, name, alone, task)
+            change, said = gained.get((name, alone, task), (None, None))
             score = paper.get(name, task)
-            mark = "\u00d7" * paper.flat_one((name, alone), task)
-            cells[first, second] = change and score and _cell(mark, score, change, said)
+            cells[first, second] = change and score and _cell(score, change, said)
         if score := paper.get(alone, second):
             mark = "\u00d7" * (score.learned is False)
             same[second, second] = Cell(f"{mark}{score.mean:.3f}\nalone")
@@ -69,7 +66,7 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
     panels[0].set(title="Transfer: score on the second task", ylabel="first task")
     _matrix(panels[1], left, rows, columns, furthest)
     panels[1].set_title("Forgetting: score on the first task afterwards")
-    seeds = mean_of(len(of) for of in paper.shown.values() if of)
+    seeds = mean_of(one.n for one in paper.means.values())
     over = "over examples and seeds" if seeds != "1 seed" else "over examples, not over seeds"
     missing = sorted({alone for *_, alone in found.values()} - inputs.variants.keys())
     titles = ", ".join(title_of(task) for task in TASKS if task in {*rows, *columns})
@@ -82,7 +79,7 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
         f"{seeds[0].upper()}{seeds[1:]}; \u00b1: half of the 95 % interval {over} (the claims' "
         "bootstrap, not widened for their number).",
         f"Not among the figure's variants: {listed(missing)}." * bool(missing),
-        *paper.absent,
+        *inputs.absent,
     ]
 
 
@@ -105,9 +102,10 @@ def _moved(variant: str, stages: Sequence[Mapping[str, Any]]) -> tuple[str, str,
     return scored[0], trained[0], str(last["start"]).partition("/")[0]
 
 
-def _cell(mark: str, score: Interval, change: Interval, said: Interval | None) -> Cell:
+def _cell(score: Interval, change: Interval, said: Interval | None) -> Cell:
     """Return the cell of a score, our change and the one `said` by the paper."""
     low, high = change.low or 0.0, change.high or 0.0
+    mark = "\u00d7" * (change.learned is False)
     certain = low * high > 0
     sign = ("\u25b2" if change.mean > 0 else "\u25bc") * certain
     words = f"{mark}{score.mean:.3f}\n{sign}{_signed(change.mean)} \u00b1{high - change.mean:.3f}"

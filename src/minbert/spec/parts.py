@@ -12,6 +12,7 @@ from minbert.spec.figures import FIGURE_KINDS
 
 _DRAWN_IN = dict.fromkeys(("ranking", "ladder", "stability"), "rows")
 _DRAWN_IN |= dict.fromkeys(("calibration", "confusion-matrix", "sts-scatter"), "predictions")
+_DRAWN_IN |= dict.fromkeys(("published-reproduced", "score-parameters"), "scatter")
 
 PARTS: dict[str, dict[str, str]] = {
     "loss": {
