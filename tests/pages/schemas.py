@@ -10,9 +10,8 @@ from typing import Any
 
 from minbert.base.files import write_json
 from minbert.spec.config import BatchSizes, Config, Factors, Scale, Steps, Tracking
-from minbert.spec.entry import NAME
 from minbert.spec.grid import Adjustments, FiguresFile, GridFile
-from minbert.spec.task import TASKS
+from minbert.spec.task import NAME, TASKS
 from pages.configuration import field_texts
 
 FILES = {

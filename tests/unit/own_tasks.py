@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from minbert.spec.entry import TaskEntry
-from minbert.spec.task import TASKS, Task
+from minbert.spec.task import TASKS, Task, TaskEntry
 
 COLUMNS = {"sentence1": "a", "label": "label", "files": "x"}
 

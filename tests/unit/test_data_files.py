@@ -26,9 +26,8 @@ from minbert.data.identity import checksum
 from minbert.data.parquet import read_file
 from minbert.data.tables import BadRow
 from minbert.plan.sources import Sources
-from minbert.spec.entry import TaskEntry
 from minbert.spec.protocol import SPLITS
-from minbert.spec.task import BUILT_IN, Task
+from minbert.spec.task import BUILT_IN, Task, TaskEntry
 from minbert.store.job import Job
 from minbert.store.node import Node
 

@@ -16,11 +16,10 @@ from pages.rows import rows_page
 from minbert.commands.cli import COMMANDS, STEPS
 from minbert.plan.outputs import FIGURES
 from minbert.spec.config import load_config
-from minbert.spec.entry import TaskEntry
 from minbert.spec.figures import FIGURE_KINDS
 from minbert.spec.resolve import Variant, resolve
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import TaskSpec
+from minbert.spec.task import TaskEntry, TaskSpec
 from minbert.spec.yaml import load_yaml, parse_yaml
 from minbert.store.node import KINDS
 

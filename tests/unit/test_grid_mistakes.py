@@ -184,7 +184,7 @@ def test_names_that_no_task_can_have(tmp_path: Path, name: str) -> None:
 def test_no_head_can_be_called_what_torch_has() -> None:
     from torch import nn
 
-    from minbert.spec.entry import NAME, RESERVED
+    from minbert.spec.task import NAME, RESERVED
 
     taken = {name for name in dir(nn.ModuleDict()) if NAME.fullmatch(name) and name[0] != "_"}
     assert taken <= RESERVED, taken - RESERVED

@@ -7,10 +7,9 @@ from typing import NamedTuple
 from minbert.base.errors import UserError, did_you_mean
 from minbert.data.tables import FORMS
 from minbert.spec.config import Config
-from minbert.spec.entry import TaskEntry
 from minbert.spec.model import URLS
 from minbert.spec.protocol import SPLITS
-from minbert.spec.task import BUILT_IN
+from minbert.spec.task import BUILT_IN, TaskEntry
 
 
 class Place(NamedTuple):

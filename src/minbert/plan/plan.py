@@ -15,9 +15,8 @@ from minbert.plan.experiment import Experiment
 from minbert.plan.outputs import shown_nodes
 from minbert.plan.sources import Sources
 from minbert.spec.config import load_config
-from minbert.spec.only import part_of
 from minbert.spec.published import read_published
-from minbert.spec.resolve import Grid, StageRef, resolve
+from minbert.spec.resolve import Grid, StageRef, part_of, resolve
 from minbert.store.code import SHOWN_NOT_HASHED, code_modules
 from minbert.store.node import Node, digest
 from minbert.store.plans import (

@@ -9,10 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from minbert.base.errors import reraise_as
-from minbert.spec.entry import TaskEntry
 from minbert.spec.model import Count, Distinct, Location, Names, OneOrMore, Positive, Spec, to_list
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
-from minbert.spec.task import OwnName
+from minbert.spec.task import OwnName, TaskEntry
 from minbert.spec.yaml import from_words, load_yaml, update, validated
 
 BACKBONE = "google-bert/bert-base-uncased"

@@ -2,12 +2,13 @@
 
 A variant is merged over what it extends; `expand` and `tune` make a variant of each value. Its keys
 are defaults of its `stages`, each of which is merged over the configuration's `defaults`, scaled,
-overridden and typed. Then the stages are found that `start` and `fuse` name.
+overridden and typed. Then the stages are found that `start` and `fuse` name. `only` leaves a part.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, product
@@ -95,6 +96,39 @@ class Grid(Paper):
         """The variants that are shown: all but the candidates of tuned ones."""
         return {name: v for name, v in self.variants.items() if not v.tuned_for}
 
+    def mistakes(self) -> Iterator[str]:
+        rows, variants = self.rows, self.variants
+        trained = {name: of for name, of in variants.items() if of.stages}
+        named = [
+            *(("single", name, trained) for name in [self.single] if name),
+            *(("parameter_ratios", name, rows) for name in chain(*self.parameter_ratios)),
+            *((f"claim '{of.text}'", name, rows) for of in self.claims for name in of.variants),
+            *((f"'{of.name}': best_of", n, trained) for of in rows.values() for n in of.best_of),
+        ]
+        for where, name, known in named:
+            if name not in known:
+                near = did_you_mean(name, [*known, MAJORITY])
+                yield f"{where}: there is no variant '{name}' with results.{near}"
+        for claim in self.claims:
+            for task, name in product(claim.task, claim.variants):
+                of = (name, *rows[name].best_of)
+                scored = {task for each in of for task in variants[each].scored}
+                wanted = self.overall_tasks if task in ("overall", *RULES) else (task,)
+                if missing := [each for each in wanted if each not in scored]:
+                    has = f"'{name}' has {', '.join(sorted(scored))}"
+                    yield (
+                        f"claim '{claim.text}': '{task}' needs the task '{missing[0]}', but "
+                        f"variant {has}.{did_you_mean(task, scored)}"
+                    )
+        stages = {stage.ref: stage for of in trained.values() for stage in of.stages}
+        for tuned in (stage for ref, stage in stages.items() if variants[ref.variant].tuned_for):
+            for ref in (tuned.ref, *tuned.after):
+                if stages[ref].spec.selection_split != "half":
+                    yield (
+                        f"'{tuned.ref}' is tuned: a half of dev chooses its settings and is not "
+                        f"reported, so '{ref}' needs 'selection_split: half', too"
+                    )
+
 
 def resolve(config: Config, base: Path) -> list[Grid]:
     """Return the grids that `config` names, relative to the folder `base`.
@@ -132,10 +166,7 @@ def _grid(files: Mapping[Path, GridFile], config: Config) -> Grid:
         for name, row in rows.items():
             own = tuple(stage for stage in linked if stage.ref.variant == name)
             row |= {"paper": said["paper"], "stages": own}
-        grid = validated(Grid, {**said, "path": next(iter(files)), "variants": rows})
-        for mistake in _mistakes(grid):
-            raise UserError(mistake)
-    return grid
+        return validated(Grid, {**said, "path": next(iter(files)), "variants": rows})
 
 
 def _joined(files: Iterable[GridFile]) -> dict[str, Any]:
@@ -161,26 +192,22 @@ def _variants(
     """
     bodies = {name: of.model_dump(exclude_unset=True) for name, of in templates.items()}
     for pattern, variant in variants.items():
-        for name, body in _expanded(pattern, variant.model_dump(exclude_unset=True)):
-            if bodies.setdefault(name, body) is not body:
+        body = variant.model_dump(exclude_unset=True)
+        for words, values in _combinations(body.pop("expand", None) or {}):
+            own = {**body, "name": pattern}
+            for key, word in words:
+                for shown, text in own.items():
+                    own[shown] = text.replace(f"{{{key}}}", word) if isinstance(text, str) else text
+            if (name := own.pop("name")) in bodies:
                 raise UserError(
                     f"two variants or templates are called '{name}'; rename one, or put the last "
                     "word of each key of 'expand' into the name, in braces"
                 )
+            bodies[name] = merge(own, values)
     for name in bodies:
         if name not in templates:
             with inside(f"variant '{name}'"):
                 yield from _tuned(name, without_nulls(_flat(name, bodies, templates)))
-
-
-def _expanded(name: str, body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the variants that one with `expand` stands for."""
-    for words, values in _combinations(body.pop("expand", None) or {}):
-        own = {**body, "name": name}
-        for key, word in words:
-            for shown, text in own.items():
-                own[shown] = text.replace(f"{{{key}}}", word) if isinstance(text, str) else text
-        yield own.pop("name"), merge(own, values)
 
 
 def _combinations(
@@ -190,15 +217,13 @@ def _combinations(
 
     An axis is a list by dotted key, or a mapping with words for its values.
     """
-    named = {
-        key: values if isinstance(values, dict) else {_spelt(value): value for value in values}
-        for key, values in axes.items()
-    }
-    axis = ([(key, *of) for of in values.items()] for key, values in named.items())
+    axis = []
+    for key, values in axes.items():
+        named = values if isinstance(values, dict) else {_spelt(value): value for value in values}
+        last = key.rpartition(".")[2]
+        axis.append([((last, word), nested(key, value)) for word, value in named.items()])
     for settings in product(*axis):
-        words = [(key.rpartition(".")[2], word) for key, word, _ in settings]
-        values = (nested(key, value) for key, _, value in settings)
-        yield words, reduce(merge, values, dict[str, Any]())
+        yield [words for words, _ in settings], reduce(merge, (of for _, of in settings), {})
 
 
 def _spelt(value: Any) -> str:
@@ -236,18 +261,17 @@ def _tuned(name: str, keys: dict[str, Any]) -> Iterator[tuple[dict[str, Any], di
     if not (tune := keys.pop("tune", None)):
         yield shown, keys
         return
-    tried: dict[str, str] = {}
-    candidates = []
+    settings = {}
     for words, values in _combinations(tune):
-        said = [f"{key} {word}" for key, word in words]
-        candidate = f"{name}.{'.'.join(said).replace(' ', '-')}"
-        tried[candidate] = ", ".join(said)
-        label = f"{shown['label']}, {tried[candidate]}"
+        each = [f"{key} {word}" for key, word in words]
+        settings[f"{name}.{'.'.join(each).replace(' ', '-')}"] = ", ".join(each), values
+    tried = {candidate: said for candidate, (said, _) in settings.items()}
+    yield {**shown, "tried": tried, "best_of": tuple(tried)}, {}
+    for candidate, (said, values) in settings.items():
+        label = f"{shown['label']}, {said}"
         own = {"name": candidate, "label": label, "row": candidate, "tuned_for": name}
         # A half of dev chooses among the settings, so it chooses their epochs too.
-        candidates.append((own, merge({"selection_split": "half", **keys}, values)))
-    yield {**shown, "tried": tried, "best_of": tuple(tried)}, {}
-    yield from candidates
+        yield own, merge({"selection_split": "half", **keys}, values)
 
 
 def _stages(
@@ -261,21 +285,15 @@ def _stages(
             ref = StageRef(paper["paper"], variant, own["name"])
             if ref in found:
                 raise UserError("two stages are called so; rename one")
-            keys = _chosen(without_nulls(merge(shared, {**own, "name": None})))
-            found[ref] = Stage(
-                ref, *_specs({"select": paper.get("overall", "normalised"), **keys}, config)
-            )
+            keys = without_nulls(merge(shared, {**own, "name": None}))
+            train, carried = keys.pop("train", ()), keys.pop("evaluate_only", ())
+            named = {task: {"trained": task in train} for task in (*train, *carried)}
+            # Without `train`, all tasks but `*` are trained.
+            tasks, known = keys.get("tasks", {}), named if train else TASKS
+            keys["tasks"] = merge({name: tasks[name] for name in tasks if name in known}, named)
+            keys.setdefault("select", paper.get("overall", "normalised"))
+            found[ref] = Stage(ref, *_specs(keys, config))
     return found
-
-
-def _chosen(keys: dict[str, Any]) -> dict[str, Any]:
-    """Return a stage's keys with the tasks that `train` (default: all) and `evaluate_only` name."""
-    train = keys.pop("train", ())
-    carried = keys.pop("evaluate_only", ())
-    named = {task: {"trained": task in train} for task in (*train, *carried)}
-    tasks = keys.get("tasks", {})
-    kept = {name: tasks[name] for name in tasks if name in (named if train else TASKS)}
-    return {**keys, "tasks": merge(kept, named)}
 
 
 def _specs(keys: Mapping[str, Any], config: Config) -> tuple[StageSpec, StageSpec]:
@@ -371,35 +389,44 @@ def _unfit(stage: Stage, stages: Mapping[StageRef, Stage]) -> Iterator[str]:
         )
 
 
-def _mistakes(grid: Grid) -> Iterator[str]:
-    """Yield what a paper says of variants and tasks that are not there, or do not fit."""
-    rows, variants = grid.rows, grid.variants
-    trained = {name: of for name, of in variants.items() if of.stages}
-    named = [
-        *(("single", name, trained) for name in [grid.single] if name),
-        *(("parameter_ratios", name, rows) for name in chain(*grid.parameter_ratios)),
-        *((f"claim '{of.text}'", name, rows) for of in grid.claims for name in of.variants),
-        *((f"'{of.name}': best_of", n, trained) for of in rows.values() for n in of.best_of),
-    ]
-    for where, name, known in named:
-        if name not in known:
-            near = did_you_mean(name, [*known, MAJORITY])
-            yield f"{where}: there is no variant '{name}' with results.{near}"
-    for claim in grid.claims:
-        for task, name in product(claim.task, claim.variants):
-            of = (name, *rows[name].best_of)
-            scored = {task for each in of for task in variants[each].scored}
-            wanted = grid.overall_tasks if task in ("overall", *RULES) else (task,)
-            if missing := [each for each in wanted if each not in scored]:
-                yield (
-                    f"claim '{claim.text}': '{task}' needs the task '{missing[0]}', but variant "
-                    f"'{name}' has {', '.join(sorted(scored))}.{did_you_mean(task, scored)}"
-                )
-    stages = {stage.ref: stage for of in trained.values() for stage in of.stages}
-    for tuned in (stage for ref, stage in stages.items() if variants[ref.variant].tuned_for):
-        for ref in (tuned.ref, *tuned.after):
-            if stages[ref].spec.selection_split != "half":
-                yield (
-                    f"'{tuned.ref}' is tuned: a half of dev chooses its settings and is not "
-                    f"reported, so '{ref}' needs 'selection_split: half', too"
-                )
+def part_of(grids: Sequence[Grid], only: Sequence[str]) -> list[Grid]:
+    """Return the grids with the variants that a pattern of `only` matches; without one, all.
+
+    A pattern is a paper, a variant or `PAPER/VARIANT`, with the wildcards `*`, `?` and `[...]`. The
+    best of others comes with those others, a tuned row with all that it tries. Figures and claims
+    that are about variants which are left out go with them. Raises `UserError` for a pattern that
+    matches nothing.
+    """
+    if not only:  # else figures would lose variants that do not exist, unsaid
+        return list(grids)
+    names = [f"{grid.paper}/{name}" for grid in grids for name in grid.rows]
+    chosen = set[str]()
+    for pattern in only:
+        found = [n for n in names if any(fnmatchcase(w, pattern) for w in (n, *n.split("/")))]
+        if not found:
+            raise UserError(
+                f"config: only: {pattern!r} matches no paper, variant or PAPER/VARIANT of the "
+                f"grids.{did_you_mean(pattern, [*names, *(n.split('/')[1] for n in names)])}"
+            )
+        chosen.update(found)
+    parts = []
+    for grid in grids:
+        if named := {name for name in grid.rows if f"{grid.paper}/{name}" in chosen}:
+            left = named.union(*(grid.variants[name].best_of for name in named))
+            gone = grid.variants.keys() - left
+            figures = {}
+            for name, figure in grid.figures.items():
+                shown = tuple(variant for variant in figure.variants if variant in left)
+                # Options may name variants, of which the figure needs all.
+                whole = not any(f"'{variant}'" in str(figure.options) for variant in gone)
+                if whole and (shown or not figure.variants):
+                    figures[name] = figure.model_copy(update={"variants": shown})
+            part = {
+                "variants": {name: v for name, v in grid.variants.items() if name in left},
+                "figures": figures,
+                "claims": tuple(claim for claim in grid.claims if gone.isdisjoint(claim.variants)),
+                "parameter_ratios": tuple(p for p in grid.parameter_ratios if gone.isdisjoint(p)),
+                "single": "" if grid.single in gone else grid.single,
+            }
+            parts.append(grid.model_copy(update=part))
+    return parts

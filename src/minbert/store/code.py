@@ -29,7 +29,7 @@ are among its parts; and a figure's spec has the options that its kind declares.
 
 NOT_HASHED = (
     *SHOWN_NOT_HASHED,
-    *("minbert.spec.task", "minbert.spec.entry", "minbert.spec.model"),
+    *("minbert.spec.task", "minbert.spec.model"),
     *("minbert.train.checkpoints", "minbert.train.device"),
 )
 """What other digests leave out besides: tasks and stages, as the key holds their values and what
