@@ -15,7 +15,7 @@ from minbert.evaluate.scoring import accuracy, macro_f1, score_task
 from minbert.evaluate.statistics import NORMAL, Interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, Values, listed, mean_of, present
-from minbert.spec.figures import Calibration, ConfusionMatrix, OneTask, StsScatter
+from minbert.spec.figures import OneTask
 from minbert.spec.task import TASKS
 
 MOST_PANELS = 12  # more variants would not fit on a page
@@ -73,7 +73,7 @@ MOST_WRITTEN = 8
 """With more classes than these, numbers in the cells would not be readable."""
 
 
-def confusion_matrix(options: ConfusionMatrix, inputs: Inputs) -> Drawn:
+def confusion_matrix(options: OneTask, inputs: Inputs) -> Drawn:
     """Draw a matrix per variant, on dev.
 
     A row is a true class: the shares of it that were predicted as each class, over all seeds, and
@@ -109,7 +109,7 @@ BINS = 10
 """Of equal width, from 0 to 1."""
 
 
-def calibration(options: Calibration, inputs: Inputs) -> Drawn:
+def calibration(options: OneTask, inputs: Inputs) -> Drawn:
     """Draw a diagram per variant, on dev, with the share of examples behind.
 
     The expected calibration error is that of Guo et al. (2017, section 2), on the score of class 1.
@@ -164,7 +164,7 @@ def wilson(share: Values, count: Values) -> tuple[Values, Values]:
     return middle - half, middle + half
 
 
-def sts_scatter(options: StsScatter, inputs: Inputs) -> Drawn:
+def sts_scatter(options: OneTask, inputs: Inputs) -> Drawn:
     """Draw a panel per variant, on dev: each example's label and mean prediction."""
     about = TASKS[options.task]
     low, high, metric = about.low, about.high, METRIC_TITLES[about.metric]

@@ -30,6 +30,11 @@ def write(plan: Plan) -> str:
         described = {**node.describe(), **about(plan, node), "files": files_digest(node.code)}
         write_description(plan.root, json.loads(canonical(described)))
     plan.sources.cache.save()
+    return write_plan(plan.root, record_of(plan))
+
+
+def record_of(plan: Plan) -> dict[str, Any]:
+    """Return the record of a plan (`store.plans`): what it publishes, what its jobs are told."""
     jobs = {}
     for (kind, key), node in plan.nodes.items():
         fetched = {n: o.describe() for n, o in node.needs.items() if o.node.kind == "fetch"}
@@ -45,7 +50,7 @@ def write(plan: Plan) -> str:
         "jobs": jobs,
         "tasks": [Task.of(*entry).model_dump() for entry in plan.config.tasks.items()],
     }
-    return write_plan(plan.root, json.loads(canonical(record)))
+    return dict(json.loads(canonical(record)))
 
 
 def about(experiment: Experiment, node: Node) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from minbert.base.errors import UserError, did_you_mean
 from minbert.data.identity import sha256
 from minbert.plan.experiment import Experiment
 from minbert.spec.architecture import shared_depth
-from minbert.spec.figures import FIGURE_KINDS, Options, PublishedReproduced
+from minbert.spec.figures import FIGURE_KINDS, ONE_TASK, Options, PublishedReproduced
 from minbert.spec.grid import ALL, Drawing, FiguresFile
 from minbert.spec.parts import part_module
 from minbert.spec.published import Claim
@@ -77,9 +77,8 @@ def shown_nodes(exp: Experiment) -> dict[str, Node]:
     index = Node("index", {"published": rows}, "minbert.evaluate.index", needs=needs)
     found["tables/index" if rows else "index"] = index
     if any(grid.claims for grid in exp.grids):
-        found["tables/claims"] = Node(
-            "claims", _claims(exp), "minbert.evaluate.claims", needs=every
-        )
+        claims = Node("claims", _claims(exp), "minbert.evaluate.claims", needs=every)
+        found["tables/claims"] = claims
     return found | {"report": _report(exp, found, every)}
 
 
@@ -91,11 +90,9 @@ def _scored(exp: Experiment, grid: Grid) -> dict[str, Any]:
     """
     labelled = bool(exp.sources.labels(grid.tasks, ""))
     return {
-        "paper": grid.paper,
+        **grid.model_dump(include={"paper", "single", "overall_tasks"}),
         "rule": grid.overall,
-        "single": grid.single,
         "facts": {task: task_facts(task) for task in grid.tasks},
-        "overall_tasks": grid.overall_tasks,
         "seeds": list(exp.config.seeds),
         # A list, as a description sorts the keys of a mapping.
         "variants": [
@@ -119,9 +116,8 @@ def _about(exp: Experiment, grid: Grid) -> dict[str, Any]:
     shapes = exp.sources.architecture
     variants = grid.variants.values()
     return {
-        "title": grid.title,
+        **grid.model_dump(include={"title", "tasks"}),
         "caption": grid.description,
-        "tasks": grid.tasks,
         **exp.made_from(grid.tasks),
         "labels": {variant.name: variant.label for variant in variants},
         "settings": {name: said for v in variants for name, said in v.tried.items()},
@@ -207,8 +203,7 @@ def _claims(exp: Experiment) -> dict[str, Any]:
         for task in claim.task:
             # Tables of scores alone have no column for the measure.
             left = {"against", "task", *(("measure",) if claim.measure == "score" else ())}
-            line = {
-                **claim.model_dump(exclude=left),
+            line = claim.model_dump(exclude=left) | {
                 "paper": grid.paper,
                 "others": claim.others,
                 "score": claim.score,
@@ -251,11 +246,10 @@ def _report(exp: Experiment, found: Mapping[str, Node], runs: Mapping[str, Need]
             paper = node.spec.get("paper")
             needs[f"{node.kind}.{paper}" if paper else node.kind] = Need(node, node.outputs[0])
     for task in tasks:
-        data = exp.sources.data(task)
-        examples = {"examples": Need(data, "examples.parquet")}
-        rows = Node("rows", {}, "minbert.data.rows", needs=examples, extra={"task": task})
-        needs[f"data.{task}"] = Need(data, "report.json")
-        needs[f"examples.{task}"] = examples["examples"]
+        examples = Need(data := exp.sources.data(task), "examples.parquet")
+        of, extra = {"examples": examples}, {"task": task}
+        rows = Node("rows", {}, "minbert.data.rows", needs=of, extra=extra)
+        needs |= {f"data.{task}": Need(data, "report.json"), f"examples.{task}": examples}
         needs[f"rows.{task}"] = Need(rows, "rows.parquet")
     spec = {
         **exp.made_from(tasks),
@@ -281,10 +275,10 @@ def _paper_figures(
         where = f"paper '{grid.paper}': figure '{name}'"
         options = _options(spec, where)
         given, on, of = options.model_dump(mode="json"), "", [*grid.variants.values()]
-        if options.of:
-            fit = [task for task in grid.tasks if TASKS[task].kind == options.of]
+        if shown := ONE_TASK.get(spec.kind):
+            fit = [task for task in grid.tasks if TASKS[task].kind == shown]
             given["task"] = task = given["task"] or next(iter(fit), "none")
-            on = f" scored on {task} ({options.of})"
+            on = f" scored on {task} ({shown})"
             of = [v for v in of if task in v.scored and task in fit]
         # A setting that a tuned variant tries has runs, and is no row.
         able = {v.name: v for v in of if (v.stages if options.trained else not v.tuned_for)}

@@ -11,8 +11,7 @@ from minbert.base.errors import UserError
 from minbert.plan.plan import Plan
 from minbert.store.node import KINDS, Node
 
-Job = tuple[Node, int | None]
-"""A node with its seed; None if its kind has none."""
+Job = tuple[Node, int | None]  # a node with its seed; None if its kind has none
 
 
 class Pending(dict[Job, str]):
@@ -46,10 +45,7 @@ class Pending(dict[Job, str]):
         return self.first_missing(job) is None
 
     def _needs(self, job: Job) -> dict[Job, list[str]]:
-        """Return {needed job: the files of it that this one is made from}.
-
-        What people look at does without what a finished job has let go: texts, in a bundle.
-        """
+        """Return {needed job: its files}; a shown node does without texts that a bundle let go."""
         (node, seed), found = job, dict[Job, list[str]]()
         for need in node.needs.values():
             needed = self.plan.nodes[need.node.kind, need.node.key], need.seed_for(seed)

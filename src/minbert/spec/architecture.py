@@ -140,10 +140,7 @@ class Architecture(Spec):
 
 
 def training_bytes(parameters: int, trained: int, gradients: int = 1) -> int:
-    """Return the bytes of a model's weights, and of what belongs to those that are trained.
-
-    That is so many `gradients`, and AdamW's two moments.
-    """
+    """Return the bytes of weights, and of gradients and AdamW's two moments of those trained."""
     return NUMBER * (parameters + (gradients + 2) * trained)
 
 

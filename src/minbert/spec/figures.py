@@ -15,15 +15,9 @@ from minbert.spec.model import Probability, Spec
 
 
 class Options(Spec):
-    """The options of every kind.
-
-    `trained`: it shows runs or stages, which the best of others does not have. `of`: it shows one
-    task of this kind: the one that its option `task` names, else the paper's first. It shows
-    `least` to `most` variants.
-    """
+    """Options of a kind that shows `least` to `most` variants, with `trained` those with runs."""
 
     trained: ClassVar[bool] = True
-    of: ClassVar[str] = ""
     least: ClassVar[int] = 1
     most: ClassVar[int | None] = None
 
@@ -33,7 +27,7 @@ class Options(Spec):
 
 
 class OneTask(Options):
-    """The options of a kind that shows one task."""
+    """The options of a kind that shows one task: this one, else the paper's first of its kind."""
 
     task: str = ""
 
@@ -49,18 +43,6 @@ class Architectures(Options):
     """The layers of models, drawn from their specs."""
 
     most = 6
-
-
-class Calibration(OneTask):
-    """Reliability diagrams of a binary task."""
-
-    of = "binary"
-
-
-class ConfusionMatrix(OneTask):
-    """Confusion matrices of a classification task."""
-
-    of = "classification"
 
 
 class Table(Spec):
@@ -101,10 +83,7 @@ class Curves(Options):
 
 
 class Ladder(Options):
-    """What each row gains over the row above or, if named, `over`.
-
-    `names` spells out what the labels abbreviate.
-    """
+    """What each row gains over the row above or `over`; `names` spells out abbreviations."""
 
     least = 2
     over: dict[str, str] = Field(default_factory=dict)
@@ -121,18 +100,8 @@ class PublishedReproduced(Options):
     against: Literal["published", "dev"] = "published"
 
 
-class StsScatter(OneTask):
-    """Predicted against true values of a regression task."""
-
-    of = "regression"
-
-
 class Sweep(OfSplit):
-    """Scores as one setting varies.
-
-    `lines` has, by label, the setting's value of each variant of a line; a variant may stand in
-    several lines. `x` is the title of that axis.
-    """
+    """Scores over the setting `x`: `lines` has, by label, its value of each variant of a line."""
 
     x: str
     lines: Annotated[
@@ -144,10 +113,17 @@ class Sweep(OfSplit):
         return chain(*self.lines.values())
 
 
+ONE_TASK = {
+    "calibration": "binary",  # reliability diagrams
+    "confusion-matrix": "classification",
+    "sts-scatter": "regression",  # predicted against true values
+}
+"""The kinds that show one task, and the kind of this task."""
+
 FIGURE_KINDS: dict[str, type[Options]] = {
     "architectures": Architectures,
-    "calibration": Calibration,
-    "confusion-matrix": ConfusionMatrix,
+    "calibration": OneTask,
+    "confusion-matrix": OneTask,
     "curves": Curves,
     "fusion-attention": Options,
     "ladder": Ladder,
@@ -155,7 +131,7 @@ FIGURE_KINDS: dict[str, type[Options]] = {
     "ranking": OfSplit,
     "score-parameters": OfSplit,
     "stability": Options,
-    "sts-scatter": StsScatter,
+    "sts-scatter": OneTask,
     "sweep": Sweep,
     "transfer": Options,
 }

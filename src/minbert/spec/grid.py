@@ -17,15 +17,10 @@ from minbert.spec.published import Claim
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import KnownTask, KnownTasks, TaskSpec
 
-BACKBONE = "backbone"
-"""What `start` says for the pretrained weights."""
-
-ALL = "all"
-"""The folder of the figures over all papers."""
-
-
+BACKBONE = "backbone"  # what `start` says for the pretrained weights
+ALL = "all"  # the folder of the figures over all papers
+# Of a variant, stage or figure: it becomes part of paths.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-"""The name of a variant, stage or figure, which becomes part of paths."""
 
 
 @cache
@@ -52,8 +47,8 @@ def _partial(annotation: Any) -> Any:
     return annotation
 
 
+# Settings of all stages, from which none can start.
 Adjustments = partial(StageSpec, without=("start", "fuse"))
-"""Settings of all stages, from which none can start."""
 
 
 class Display(Spec):

@@ -88,5 +88,4 @@ def one_of(names: Collection[str]) -> GetPydanticSchema:
 
 URLS = ("http://", "https://", "file://")
 Text = Annotated[str, Field(min_length=1)]
-Location = Annotated[Text, AfterValidator(expanduser)]
-"""A path, or the URL of a file."""
+Location = Annotated[Text, AfterValidator(expanduser)]  # a path, or the URL of a file

@@ -23,10 +23,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 
 
 class Measured(NamedTuple):
-    """A value after optimiser step `step` of `epoch` (both from 1); `time` is in unix seconds.
-
-    `value` may be NaN or infinite.
-    """
+    """A value, maybe NaN, after step `step` of `epoch` (both from 1); `time` is in unix seconds."""
 
     step: int
     epoch: int

@@ -81,10 +81,7 @@ class Variant(Display):
 
 
 class Grid(Paper):
-    """A paper with its variants; `path` is its first grid file.
-
-    `tasks` are all that its variants are scored on, in the order of `TASKS`.
-    """
+    """A paper with its variants; `path` is its first file, `tasks` all that these are scored on."""
 
     title: str
     path: Path
@@ -186,10 +183,7 @@ def _joined(files: Iterable[GridFile]) -> dict[str, Any]:
 def _variants(
     templates: Mapping[str, VariantKeys], variants: Mapping[str, VariantKeys]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield how each variant is shown, and the keys of its stages: none if it has no stages.
-
-    What `tune` tries follows the variant, which is the best of these.
-    """
+    """Yield how each variant is shown, and its stages' keys, if any; what it tries follows it."""
     bodies = {name: of.model_dump(exclude_unset=True) for name, of in templates.items()}
     for pattern, variant in variants.items():
         body = variant.model_dump(exclude_unset=True)

@@ -24,14 +24,13 @@ from minbert.spec.parts import PARTS
 from minbert.spec.protocol import Rule
 from minbert.spec.task import COSINE_RANGE, TASKS, TaskSpec, misfits
 
+# A setting that came later: a spec without it is written, and has the key, as before.
 LeftOut: Any = Field(default=None, exclude_if=lambda value: value is None)
-"""A setting that came later: a spec without it is written, and has the key, as before."""
-
 Share = Annotated[float, Field(gt=0, le=1)]
+SelectionSplit = Literal["dev", "half"]
 
+# Samplers whose steps have one task each.
 ONE_TASK = frozenset({"sequential", "alternating", "temperature", "annealed"})
-"""Samplers whose steps have one task each."""
-
 INSERTED = {"adapters": "adapter", "lora": "lora", "fusion": "fuse"}
 """Ways to train what is inserted into a frozen encoder, and the key that each needs."""
 
@@ -123,16 +122,10 @@ class Adapter(Spec):
 
 
 class Lora(Spec):
-    """Changes of `rank` to query and value maps, times alpha / rank (Hu et al., 2022, section 4).
+    """Changes of `rank` to query and value maps, times alpha / rank (Hu et al., 2022, sec. 4)."""
 
-    The defaults are the paper's for RoBERTa.
-    """
-
-    rank: Count = 8
+    rank: Count = 8  # as the paper has it for RoBERTa, too
     alpha: Positive = 8.0
-
-
-SelectionSplit = Literal["dev", "half"]
 
 
 class StageSpec(Spec):

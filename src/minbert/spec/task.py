@@ -276,10 +276,7 @@ OWN_FILES = "own files"  # the source of the data if no task is built in
 
 
 class BuiltIn(TaskEntry):
-    """A built-in task. Its files are below what the configuration calls `course`.
-
-    A task that has an `archive` is read from that instead (`minbert.data.lmrd`).
-    """
+    """A built-in task. Its files are below `course`, unless it has an `archive` (`data.lmrd`)."""
 
     archive: DataFile | None = None
 

@@ -101,10 +101,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any], star: str = "*") -> 
 
 
 def update(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` updated by `over` as Snakemake does with its configuration files.
-
-    Mappings are updated recursively and all else is replaced; `null` and `*` are not special.
-    """
+    """Return `base` updated by `over` as Snakemake does: `null` and `*` are not special."""
     return merge(base, over, star="")
 
 
@@ -124,10 +121,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
 
 
 def from_words(words: Iterable[str]) -> dict[str, Any]:
-    """Return the mapping that `dotted.key=value` words of a command line spell.
-
-    A value that begins with `*` is text: YAML's aliases can mean nothing there.
-    """
+    """Return the mapping of `dotted.key=value` words; a value that begins with `*` is text."""
     result: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")

@@ -163,10 +163,7 @@ class Node:
 
 
 def key_of(described: Mapping[str, Any]) -> str:
-    """Return 16 hex digits of a hash of a description's kind, spec, code and needs.
-
-    Where a download comes from is in no key: the spec holds its checksum.
-    """
+    """Return the key of a description: a hash of kind, spec, code and needs, without downloads."""
     needs = {
         name: [need["key"], need["file"], need["seed"]]
         for name, need in described["needs"].items()

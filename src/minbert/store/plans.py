@@ -89,10 +89,7 @@ def read_plan(root: Path, plan: str) -> dict[str, Any]:
 
 
 def products(root: Path, record: Mapping[str, Any]) -> dict[str, Path]:
-    """Return {plain name: keyed file} of what a plan publishes.
-
-    That is all that it shows but scores, which are joined, and what is not called as a plain file.
-    """
+    """Return {plain name: keyed file} of what a plan publishes but scores, which are joined."""
     return {
         f"{name}{Path(file).suffix}": node_folder(root, kind, key) / file
         for name, kind, key in record["shown"]

@@ -4,10 +4,7 @@ from minbert.spec.architecture import Architecture
 
 
 class Roberta(Architecture):
-    """BERT's encoder, whose first token has the position after that of padding's id.
-
-    Both sentences of a pair have token type 0.
-    """
+    """BERT's encoder; positions begin after that of padding's id, and pairs have one token type."""
 
     family: str = "roberta"
 
