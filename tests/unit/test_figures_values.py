@@ -17,32 +17,21 @@ from minbert.base.errors import UserError
 from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.statistics import Interval, interval
 from minbert.figures import style
-from minbert.figures.histories import Of, curve_of, read_history, running_mean
+from minbert.figures.histories import read_histories
 from minbert.figures.predictions import binned, calibration_error, wilson
 from minbert.figures.rows import step
 from minbert.figures.scatter import single_run
 
 
-def test_running_mean_golden() -> None:
-    epochs = np.arange(1, 6) / 10
-    values = np.array([[1.0, 2, 6, 4, 5], [1, 1, 1, 1, 1]])
-    smooth = running_mean(epochs, values, 0.2)
-    np.testing.assert_allclose(smooth, [[1.5, 3, 4, 5, 4.5], [1, 1, 1, 1, 1]])
-    np.testing.assert_array_equal(running_mean(epochs, values, 0.0), values)
-    np.testing.assert_allclose(running_mean(epochs, values, 10.0)[0], [3.6] * 5)
-
-
-def test_an_epoch_ends_where_dev_is_scored_and_seeds_are_drawn_where_all_are(
+def test_an_epoch_ends_where_dev_is_scored_and_training_may_be_logged_every_few_steps(
     tmp_path: Path,
 ) -> None:
-    """Training may be logged every few steps, and runs be of different lengths."""
     rows: list[Row] = [(n, "train", "overall", "loss", 8.0 / n) for n in (2, 4, 8)]
-    rows += [(5, "dev", "sst", "accuracy", 0.5)]
-    paths = history(tmp_path / "a", rows), history(tmp_path / "b", rows[:2], 5)
-    curve = curve_of([read_history(path) for path in paths], Of("train", "overall", "loss"))
-    assert curve is not None
-    np.testing.assert_allclose(curve.epochs, [0.4, 0.8])
-    np.testing.assert_allclose(curve.values, [[4, 2], [4, 2]])
+    rows += [(10, "dev", "sst", "accuracy", 0.5)]
+    seeds = {n: history(tmp_path / str(n), rows, 5) for n in (7, 3)}
+    curve = read_histories(seeds)["train", "overall", "loss"]
+    np.testing.assert_allclose(curve.index, [0.4, 0.8, 1.6])
+    assert curve[3].tolist() == curve[7].tolist() == [4, 2, 1]
 
 
 def test_calibration_golden() -> None:

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -11,8 +12,8 @@ from minbert.evaluate.predictions import read_predicted
 from minbert.evaluate.seeds import ranked
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
-from minbert.figures.histories import Of, curve_of, dev_measures, last_stages
-from minbert.figures.inputs import Drawn, Inputs, Values, listed, mean_of, present
+from minbert.figures.histories import dev_measures, last_stages, seeds_of
+from minbert.figures.inputs import Drawn, Inputs, listed, mean_of, present
 from minbert.figures.scored import CROSSED, FLOOR, PaperScores, gains, points_note, title_of
 from minbert.spec.figures import Ladder, OfSplit, Options
 
@@ -164,23 +165,23 @@ def stability(options: Options, inputs: Inputs) -> Drawn:
     for task, metric in dev_measures(inputs, runs):
         spread: list[Interval | None] = [None] * len(runs)
         best: list[Interval | None] = [None] * len(runs)
-        for row, (name, of_seeds) in enumerate(runs.items()):
-            if curve := curve_of(of_seeds, Of("dev", task, metric)):
+        for row, (name, curves) in enumerate(runs.items()):
+            if (curve := curves.get(("dev", task, metric))) is not None:
                 score = paper.get(name, metric if task == "overall" else task)
-                best[row] = _spread(curve.values.max(axis=1, keepdims=True), score)
-                if curve.values.shape[1] >= LAST:
-                    spread[row] = _spread(curve.values[:, -LAST:], score)
+                best[row] = _spread(curve.max().to_frame().T, score)
+                if len(curve) >= LAST:
+                    spread[row] = _spread(curve.tail(LAST), score)
         panels.append((title_of(task), {f"last {LAST} epochs": spread, "best epoch": best}))
     figure = draw_rows([inputs.variants[name] for name in runs], panels)
     return figure, [
         f"Bars: smallest to largest dev score of the last {LAST} epochs, if a run has so many; "
-        f"points: their mean; hollow: the best epoch; {mean_of(map(len, runs.values()))}.",
+        f"points: their mean; hollow: the best epoch; {mean_of(seeds_of(runs))}.",
         f"Rows have only the tasks of a variant's last stage. {CROSSED}",
         *absent,
     ]
 
 
-def _spread(values: Values, score: Interval | None) -> Interval:
-    """Return the mean of values [seeds, epochs], and of each seed's smallest and largest."""
-    ends = values.min(axis=1).mean(), values.max(axis=1).mean()
-    return Interval(values.mean(), *ends, learned=score.learned if score else None)
+def _spread(curve: pd.DataFrame, score: Interval | None) -> Interval:
+    """Return the mean of scores [epochs, seeds], and of each seed's smallest and largest."""
+    ends = curve.min().mean(), curve.max().mean()
+    return Interval(curve.mean().mean(), *ends, learned=score.learned if score else None)

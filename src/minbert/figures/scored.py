@@ -1,6 +1,6 @@
 """Scores by variant, split and measure, as figures show them: means, gains, floors, and notes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from minbert.evaluate.reading import Of, Scores, score_title
 from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.systems import Systems
-from minbert.figures.inputs import Inputs, listed, mean_of
+from minbert.figures.inputs import Inputs, mean_of
 from minbert.spec.task import TASKS
 
 FLOOR = f"Floor: {GUESS}."
@@ -72,15 +72,6 @@ class PaperScores:
         """
         found = (self.get(name, measure) for name in variants)
         return sorted({one.floor for one in found if one and one.floor is not None})
-
-    def unlearned_note(self, labels: Mapping[str, str]) -> str:
-        """Return the note that names those of the variants, and tasks, that have not learnt."""
-        low = [
-            f"{labels[of.variant]} ({TASKS[of.measure].title})"
-            for of, one in self.means.items()
-            if one.learned is False and of.variant in labels and of.measure in TASKS
-        ]
-        return f"Not above the floor at the 5 % level: {listed(low)}." * bool(low)
 
 
 Gains = dict[tuple[str, str, str], tuple[Interval | None, Interval | None]]
