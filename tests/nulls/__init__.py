@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from minbert.evaluate.bootstrap import Sample, difference, resampled_scores
-from minbert.evaluate.claims import against, decision, holm
+from minbert.evaluate.bootstrap import System, difference, resampled
+from minbert.evaluate.claims import decision, holm, tail
 from minbert.evaluate.reading import Of, Score
 from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import LEVEL, alike, own_spread, steadied
@@ -73,22 +73,20 @@ def p_values(
     papers: int, seeds: int, ratios: Sequence[float], draw: np.random.Generator
 ) -> Iterator[list[float]]:
     """Yield for each paper the two-sided p-values of `CLAIMS` claims that a row scores higher."""
-    columns = systems(papers, seeds, ratios, draw).reshape(EXAMPLES, -1)
-    shape = papers, len(ratios), seeds
-    values = columns.mean(0).reshape(shape)
-    draws = resampled_scores("sst", columns, np.ones(EXAMPLES), RESAMPLES).reshape(-1, *shape)
+    right = systems(papers, seeds, ratios, draw)
+    columns, shape = right.reshape(EXAMPLES, -1).T, right.shape[1:]
+    scores = resampled("sst", columns, np.ones(EXAMPLES), RESAMPLES).reshape(-1, *shape)
     pairs = [(one, other) for other in range(len(ratios)) for one in range(other)]
     for paper in range(papers):
-        rows = [Sample(values[paper, row], draws[:, paper, row]) for row in range(len(ratios))]
+        rows = [System(scores[:, paper, row]) for row in range(len(ratios))]
         if seeds > 1:
-            own = [spread for of in rows if (spread := own_spread(of.values, of.draws))]
-            pool = alike(own)
-            used = [steadied(spread, pool) for spread in own]
+            own = [spread for of in rows if (spread := own_spread(of.scores))]
+            used = [steadied(spread, alike(own)) for spread in own]
             rows = [of._replace(spread=spread) for of, spread in zip(rows, used, strict=True)]
         found = []
         for pair in draw.permutation(len(pairs))[:CLAIMS]:
             estimate = difference(*(rows[row] for row in pairs[pair]), 1 / EXAMPLES)
-            found.append(decision([against(estimate, "higher", 0.0)])[0])
+            found.append(decision([tail(estimate, "higher", 0.0)])[0])
         yield found
 
 

@@ -19,8 +19,8 @@ import yaml
 from minbert.base.files import write_text
 from minbert.commands.learned import CLEARLY
 from minbert.evaluate import claims
+from minbert.evaluate.claims import FAILS, HOLDS, NOISE, OPEN
 from minbert.evaluate.text import ABSENT
-from minbert.evaluate.verdicts import FAILS, HOLDS, NOISE, OPEN
 from minbert.plan.cost import SIZES
 
 ROOT = Path(__file__).parents[2]
@@ -223,7 +223,7 @@ def why_different() -> Iterator[Line]:
 
 def _outside(one: Mapping[str, Any]) -> bool:
     """Return whether the published difference lies outside our interval."""
-    published = one["published_difference"]
+    published = one.get("published_difference")
     return (
         published is not None and "difference" in one and not one["low"] <= published <= one["high"]
     )

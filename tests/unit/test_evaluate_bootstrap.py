@@ -9,17 +9,10 @@ from nulls.__main__ import SPREADS
 from numpy.typing import NDArray
 from scipy.stats import t
 
-from minbert.evaluate.bootstrap import Estimate, Sample, difference, resampled_scores
-from minbert.evaluate.scoring import score_task
+from minbert.evaluate.bootstrap import Estimate, System, difference, resampled
 from minbert.evaluate.statistics import LEVEL
 
 Floats = NDArray[np.float64]
-
-
-def sample(task: str, predictions: Floats, labels: Floats, resamples: int = 500) -> Sample:
-    """Return the scores of one system's seeds, the columns of `predictions`."""
-    values = np.array([score_task(task, column, labels) for column in predictions.T])
-    return Sample(values, resampled_scores(task, predictions, labels, resamples))
 
 
 def systems(
@@ -37,10 +30,8 @@ def systems(
 
 def compare(right: Floats, resamples: int = 300) -> Estimate:
     """Return the difference of two systems that have half of the columns each."""
-    seeds = right.shape[1] // 2
-    labels = np.ones(len(right))
-    halves = (right[:, :seeds], right[:, seeds:])
-    return difference(*(sample("sst", half, labels, resamples) for half in halves))
+    scores = resampled("sst", right.T, np.ones(len(right)), resamples)
+    return difference(*map(System, np.split(scores, 2, axis=1)))
 
 
 @pytest.mark.parametrize(("seeds", "seed_spread"), [(1, 0.0), (3, 0.2)])
@@ -61,20 +52,11 @@ def test_small_p_values_are_as_rare_as_they_say(seeds: int, spread: str) -> None
     assert found.first <= 5 * LEVEL / CLAIMS
 
 
-def test_draws_do_not_depend_on_how_many_examples_are_drawn_at_a_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    right = systems(np.random.default_rng(1), 300, 1)
-    whole = resampled_scores("sst", right, np.ones(300), 50)
-    monkeypatch.setattr("minbert.evaluate.bootstrap._CELLS", 7 * 300)
-    assert (resampled_scores("sst", right, np.ones(300), 50) == whole).all()
-
-
 def test_one_seed_is_the_plain_paired_bootstrap() -> None:
     right = systems(np.random.default_rng(4), 500, 1, own=0.3)
-    one, other = (sample("sst", right[:, [i]], np.ones(500)) for i in (0, 1))
+    one, other = (System(resampled("sst", right.T[[i]], np.ones(500), 500)) for i in (0, 1))
     found = difference(one, other)
-    plain = (one.draws - other.draws).std(ddof=1)
+    plain = (one.scores - other.scores)[1:].std(ddof=1)
     assert found.error == pytest.approx(plain, rel=1e-12)
     low, high = found.interval()
     assert high - found.value == pytest.approx(1.959964 * plain) == found.value - low

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from minbert.evaluate.bootstrap import overall_error, resampled_scores, standard_error
+from minbert.evaluate.bootstrap import overall_error, resampled, standard_error
 from minbert.evaluate.floors import against_floor
 from minbert.evaluate.score import delta_m, task_metrics
 from minbert.evaluate.scoring import macro_f1, spearman
@@ -30,8 +30,6 @@ def test_interval_agrees_with_scipy() -> None:
     assert (mean, low, high, n) == pytest.approx((0.5225, reference.low, reference.high, 4))
     assert sd == pytest.approx(stats.tstd(values))
     assert interval([0.5]) == Interval(0.5, None, None, 1)
-    with pytest.raises(ValueError, match="finite"):
-        interval([0.5, float("nan")])
 
 
 SINGLE = {"sst": 0.5, "para": 0.8, "sts": 0.9}
@@ -65,7 +63,7 @@ def test_the_standard_error_is_the_bootstraps(task: str, skill: float) -> None:
         predicted = np.where(draw.random(600) < skill, labels, (labels + 1) % 5)
     else:
         predicted = skill * labels + np.sqrt(1 - skill**2) * draw.standard_t(4, 600)
-    draws = resampled_scores(task, predicted[:, None], labels, 4000)
+    draws = resampled(task, predicted[None], labels, 4000)[1:]
     assert standard_error(task, predicted, labels) == pytest.approx(draws.std(), rel=0.06)
     assert (standard_error(task, np.ones(600), labels) is None) == (task == "sts")
 

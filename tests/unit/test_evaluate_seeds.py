@@ -8,7 +8,7 @@ from nulls import coverage
 from nulls.__main__ import SPREADS
 from scipy.stats import t
 
-from minbert.evaluate.bootstrap import Sample, difference
+from minbert.evaluate.bootstrap import System, difference
 from minbert.evaluate.reading import DELTA_M, Of, Score, Scores
 from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import NORMAL, Interval, Spread, alike, own_spread, steadied
@@ -117,19 +117,19 @@ def test_intervals_contain_the_true_mean_as_often_as_they_say() -> None:
 
 def spreads(scores: dict[str, list[float]]) -> dict[str, Spread]:
     """Return the spreads of rows with these scores by seed, known without error from examples."""
-    own = {name: own_spread(np.array(of), np.tile(of, (50, 1))) for name, of in scores.items()}
+    own = {name: own_spread(np.tile(of, (50, 1))) for name, of in scores.items()}
     known = {name: spread for name, spread in own.items() if spread}
     return {name: steadied(spread, alike(known.values())) for name, spread in known.items()}
 
 
 def test_what_comes_from_the_examples_is_no_spread_of_seeds() -> None:
     draw = np.random.default_rng(0)
-    values, noise = np.array([0.5, 0.5, 0.5]), 0.02 * draw.normal(size=(4000, 3))
-    found = own_spread(values, values + noise)
+    scores = 0.5 + 0.02 * draw.normal(size=(4001, 3))
+    scores[0] = 0.5
+    found = own_spread(scores)
     assert found is not None and found.whole == 0
     assert found.variance == pytest.approx(-(0.02**2), rel=0.1)
-    other = Sample(values, np.tile(values, (4000, 1)))
-    assert difference(Sample(values, values + noise), other).of_seeds == 0
+    assert difference(System(scores), System(np.full((4001, 3), 0.5))).of_seeds == 0
 
 
 def test_rows_that_vary_far_more_are_no_part_of_the_mean() -> None:

@@ -14,7 +14,7 @@ from minbert.evaluate.bootstrap import (
     SEED,
     _stream,
     overall_error,
-    resampled_scores,
+    resampled,
     standard_error,
 )
 from minbert.evaluate.floors import against_floor
@@ -63,11 +63,11 @@ def test_scores_of_one_class_alone() -> None:
 def test_every_resample_is_scored_as_a_whole_set_is(task: str) -> None:
     """By drawing the same examples again."""
     predicted, labels = drawn(task, 50, 0.6)
-    both = np.column_stack([predicted, drawn(task, 50, 0.2, seed=1)[0]])
-    found = resampled_scores(task, both, labels, 12)
+    both = np.vstack([predicted, drawn(task, 50, 0.2, seed=1)[0]])
+    found = resampled(task, both, labels, 12)[1:]
     rows = np.random.default_rng([SEED, _stream(task)]).integers(0, 50, size=(12, 50))
     for resample, scores in zip(rows, found, strict=True):
-        wanted = [score_task(task, side[resample], labels[resample]) for side in both.T]
+        wanted = [score_task(task, side[resample], labels[resample]) for side in both]
         assert scores == pytest.approx(wanted, abs=1e-9)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pages import study
 
+from minbert.evaluate.claims import FAILS
 from minbert.evaluate.index import in_words
 from minbert.evaluate.text import read_csv
-from minbert.evaluate.verdicts import FAILS
 from minbert.spec.published import FIGURES
 
 

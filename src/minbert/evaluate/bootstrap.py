@@ -5,15 +5,15 @@ scored on the same draws, so that what makes an example hard or easy for all of 
 difference: the paired bootstrap. With several seeds, their variance is added (`statistics`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
-from minbert.evaluate.scoring import CORRELATIONS, METRICS, Floats, averaged, paired, score_task
+from minbert.evaluate.scoring import CORRELATIONS, METRICS, Floats, accuracy, paired, pearson
 from minbert.evaluate.statistics import LEVEL, Spread, own_spread
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
@@ -36,19 +36,30 @@ row that no other row makes steadier."""
 MOST_SEEDS = 50
 """What anyone would train; a claim that needs more needs other examples."""
 
-_CELLS = 2_000_000
-"""Examples drawn at a time, so that 40,000 of them need no more memory than 40."""
+AT_ONCE = 50
+"""Resamples that are scored together: of 40,000 examples, they take little memory."""
 
 
-class Sample(NamedTuple):
-    """One system's scores by seed, `values` [s], and on resampled examples, `draws` [b, s].
+class System(NamedTuple):
+    """A system that is compared: its scores by seed, on all examples and on b resamples of them.
 
-    `spread` is how far they move with the seed, if more is known of it than these scores say.
+    `scores` [1 + b, s] has those on all examples first. A trained system has the `runs` KEY.SEED of
+    each task, was scored on so many `examples`, of claims on curves after so many `epochs`, and has
+    `learned` its task or not. `spread` is how far its scores move with the seed, if more is known
+    of it than they say.
     """
 
-    values: Floats
-    draws: Floats
+    scores: Floats
+    runs: Mapping[str, Sequence[str]] = {}
+    examples: int = 0
+    epochs: int = 0
+    learned: bool = False
     spread: Spread | None = None
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds it was trained with."""
+        return self.scores.shape[1]
 
 
 class Estimate(NamedTuple):
@@ -89,55 +100,34 @@ class Estimate(NamedTuple):
         return None
 
 
-def sample(task: str, predictions: Floats, labels: Floats) -> Sample:
-    """Return the scores of the `predictions` [s, n] of a system's seeds.
+def resampled(task: str, predictions: Floats, labels: Floats, resamples: int = RESAMPLES) -> Floats:
+    """Return the scores [1 + b, c] of c systems' `predictions` [c, n], on b resamples of examples.
 
-    All systems of a task that are scored on as many examples have the same draws of them.
+    The first are those on all n examples. The metric is the task's own. Each task has its own
+    resamples, always the same for the same number of examples.
     """
-    values = np.array([score_task(task, seed, labels) for seed in predictions])
-    return Sample(values, resampled_scores(task, predictions.T, labels))
-
-
-def resampled_scores(
-    task: str, predictions: Floats, labels: Floats, resamples: int = RESAMPLES
-) -> Floats:
-    """Return the scores [b, c] of c systems' `predictions` [n, c] on b resamples of the n examples.
-
-    The metric is the task's own. Each task has its own resamples, always the same for the same
-    number of examples.
-    """
-    metric, n = TASKS[task].metric, len(labels)
-    found = np.empty((resamples, predictions.shape[1]))
-    right = (predictions == labels[:, None]).astype(float)
-    sides = np.column_stack([predictions, labels])
-    columns = _standardised(sides)
-    for rows, drawn in _drawn(task, n, resamples):
-        if metric in ("accuracy", "pearson"):
-            counts = np.array([np.bincount(row, minlength=n) for row in drawn], dtype=float)
-            whole = metric == "accuracy"  # Sums of whole numbers are exact.
-            found[rows] = counts @ right / n if whole else _weighted_r(counts / n, columns)
+    score, n = METRICS[TASKS[task].metric], len(labels)
+    right = (predictions == labels).T.astype(float)
+    columns = _standardised(np.vstack([predictions, labels])).T
+    found: list[Any] = [[score(said, labels) for said in predictions]]
+    draw = np.random.default_rng([SEED, _stream(task)])
+    for start in range(0, resamples, AT_ONCE):
+        drawn = draw.integers(0, n, size=(min(AT_ONCE, resamples - start), n))
+        if score not in (accuracy, pearson):
+            found += [[score(said[at], labels[at]) for said in predictions] for at in drawn]
             continue
-        for row, places in zip(found[rows], drawn, strict=True):
-            row[:] = _scores(metric, sides[places])
-    return found
+        counts = np.array([np.bincount(at, minlength=n) for at in drawn], dtype=float)
+        # Sums of whole numbers are exact.
+        found.extend(counts @ right / n if score is accuracy else _weighted_r(counts / n, columns))
+    return np.array(found)
 
 
-def _scores(metric: str, sides: Floats) -> Floats | list[float]:
-    """Return the scores [c] of the first columns of `sides` [n, c + 1]; the last has the labels."""
-    if metric != "spearman":
-        return [METRICS[metric](column, sides[:, -1]) for column in sides.T[:-1]]
-    from scipy.stats import rankdata  # takes a second to import
-
-    ranks = _standardised(rankdata(sides, axis=0))
-    return np.clip(ranks[:, :-1].T @ ranks[:, -1] / len(ranks), -1.0, 1.0)
-
-
-def _standardised(values: Floats) -> Floats:
-    """Return columns [n, c] of mean 0 and deviation 1; constant ones become 0."""
-    centred = values - values.mean(axis=0)
-    deviation = centred.std(axis=0)
-    flat = deviation <= 1e-13 * np.abs(values).max(axis=0)
-    return np.asarray(np.where(flat, 0.0, centred / np.where(flat, 1.0, deviation)))
+def _standardised(rows: Floats) -> Floats:
+    """Return `rows` [c, n] with mean 0 and deviation 1; constant ones become 0."""
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    deviation = rows.std(axis=1, keepdims=True)
+    flat = deviation <= 1e-13 * np.abs(rows).max(axis=1, keepdims=True)
+    return np.asarray(centred / np.where(flat, np.inf, deviation))
 
 
 def _weighted_r(weights: Floats, columns: Floats) -> Floats:
@@ -158,16 +148,7 @@ def _stream(task: str) -> int:
     return places.index(task) if task in places else len(places) + 1 + crc32(task.encode())
 
 
-def _drawn(task: str, n: int, resamples: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-    """Yield the places of drawn examples [rows, n], for slices of the resamples."""
-    draw = np.random.default_rng([SEED, _stream(task)])
-    at_once = max(1, _CELLS // n)
-    for start in range(0, resamples, at_once):
-        rows = min(at_once, resamples - start)
-        yield slice(start, start + rows), draw.integers(0, n, size=(rows, n))
-
-
-def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
+def difference(one: System, other: System, least: float = 0.0) -> Estimate:
     """Return the mean score of `one` less that of `other`, over their seeds.
 
     The standard error is the deviation of the bootstrap's differences, with the variance of each
@@ -182,43 +163,22 @@ def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
     Two runs that are right on the same examples (such as two that predict one class only) differ
     on no resample. So the error is at least `least`, the weight of one example.
     """
-    value = float(one.values.mean() - other.values.mean())
-    of_examples = (one.draws.mean(axis=1) - other.draws.mean(axis=1)).var(ddof=1)
-    spreads: dict[Spread, float] = {}  # a spread of both sides is one estimate
+    means = one.scores.mean(axis=1) - other.scores.mean(axis=1)
+    shares: dict[Spread, float] = {}  # a spread of both sides is one estimate
     of_one = 0.0
     for side in (one, other):
-        if spread := side.spread or own_spread(side.values, side.draws):
-            spreads[spread] = spreads.get(spread, 0.0) + 1 / len(side.values)
+        if spread := side.spread or own_spread(side.scores):
+            shares[spread] = shares.get(spread, 0.0) + 1 / side.seeds
             of_one += max(0.0, spread.variance)
-    of_seeds = sum(max(0.0, spread.variance) * share for spread, share in spreads.items())
-    error = max(least, float(np.sqrt(of_examples + of_seeds)))
-    unsure = sum(
-        (_caution(spread) * spread.whole * share) ** 2 / spread.freedom
-        for spread, share in spreads.items()
-    )
-    fewest = min((spread.freedom for spread in spreads), default=0)
+    of_seeds = sum(max(0.0, spread.variance) * share for spread, share in shares.items())
+    error = max(least, float(np.sqrt(means[1:].var(ddof=1) + of_seeds)))
+    unsure = 0.0
+    for spread, share in shares.items():
+        caution = CAUTION_OF_ONE if spread.freedom == 1 else CAUTION
+        unsure += (caution * spread.whole * share) ** 2 / spread.freedom
+    fewest = min((spread.freedom for spread in shares), default=0)
     freedom = max(fewest, error**4 / unsure) if unsure else np.inf
-    return Estimate(value, error, float(freedom), error**2 - of_seeds, of_one)
-
-
-def _caution(spread: Spread) -> float:
-    return CAUTION_OF_ONE if spread.freedom == 1 else CAUTION
-
-
-def combined(parts: Mapping[str, Sample], measure: str) -> Sample:
-    """Return the part of the task `measure`, or the mean by that overall rule of all parts.
-
-    `parts` are by task, of the same seeds in the same order (`scoring.overall`).
-    """
-    if measure in TASKS:
-        return parts[measure]
-    values = averaged({task: part.values for task, part in parts.items()}, measure)
-    return Sample(values, averaged({task: part.draws for task, part in parts.items()}, measure))
-
-
-def constant(score: float) -> Sample:
-    """Return a given score, known without error."""
-    return Sample(np.array([score]), np.full((RESAMPLES, 1), score))
+    return Estimate(float(means[0]), error, freedom, error**2 - of_seeds, of_one)
 
 
 def standard_error(task: str, prediction: ArrayLike, label: ArrayLike) -> float | None:
@@ -238,9 +198,8 @@ def standard_error(task: str, prediction: ArrayLike, label: ArrayLike) -> float 
     if metric in CORRELATIONS and 0 in (predicted.std(), true.std()):
         return None
     if metric != "pearson":
-        return float(resampled_scores(task, predicted[:, None], true).std())
-    x = (predicted - predicted.mean()) / predicted.std()
-    y = (true - true.mean()) / true.std()
+        return float(resampled(task, predicted[None], true)[1:].std())
+    x, y = _standardised(np.vstack([predicted, true]))
     influence = x * y - float(np.mean(x * y)) * (x**2 + y**2) / 2
     return float(np.sqrt(np.mean(influence**2) / n))
 
@@ -252,9 +211,10 @@ def overall_error(
 
     Tasks have different examples, so variances add up; (r + 1) / 2 halves that of r.
     """
-    known = [error for task in tasks if (error := errors.get(task)) is not None]
-    if len(known) < len(tasks):
-        return None
-    halved = [t for t in tasks if rule == "normalised" and TASKS[t].metric in CORRELATIONS]
-    parts = [error / (2 if task in halved else 1) for task, error in zip(tasks, known, strict=True)]
+    parts = []
+    for task in tasks:
+        if (error := errors.get(task)) is None:
+            return None
+        halved = rule == "normalised" and TASKS[task].metric in CORRELATIONS
+        parts.append(error / 2 if halved else error)
     return float(np.linalg.norm(parts) / len(parts))

@@ -12,9 +12,18 @@ from minbert.evaluate.score import choose, choosing_tasks, of_tasks, read_runs
 from minbert.evaluate.scoring import overall
 from minbert.evaluate.statistics import interval
 from minbert.evaluate.text import ABSENT, csv_text, markdown, markdown_table
-from minbert.evaluate.tuning import COLUMNS
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
+
+COLUMNS = (
+    *("variant", "candidate", "settings", "chosen", "score", "low", "high", "seeds", "asked"),
+    "keys",
+)
+"""Of `tuning.csv`, a line a candidate; after them `sst_mean` and so on, the scores of single tasks.
+
+`chosen` is "yes" or empty, `score` the mean over `seeds` (those that were trained) on the choosing
+half of dev, `asked` the number of seeds asked for, `keys` those of the candidate's trainings.
+"""
 
 
 def make(job: Job) -> None:
@@ -39,18 +48,20 @@ def make(job: Job) -> None:
             scores = [
                 v for of in halves.values() if (v := overall(of, spec["rule"], by)) is not None
             ]
-            mean = interval(scores) if scores else None
-            means = {t: fmean(half[t] for half in halves.values()) for t in by if halves}
-            line = {"variant": variant, "chosen": "yes" if name == best else ""}
-            line |= {"candidate": name, "settings": spec["settings"][name]}
+            means = {task: fmean(of[task] for of in halves.values()) for task in by if halves}
+            settings, chosen = spec["settings"][name], "yes" * (name == best)
+            line = {"variant": variant, "candidate": name, "settings": settings, "chosen": chosen}
             line |= {"seeds": " ".join(map(str, halves)), "asked": len(spec["seeds"])}
-            line |= {"keys": " ".join(stage["key"] for stage in spec["stages"][name])}
-            line |= {"score": mean.mean, "low": mean.low, "high": mean.high} if mean else {}
+            line["keys"] = " ".join(stage["key"] for stage in spec["stages"][name])
+            said = ABSENT
+            if scores:
+                mean = interval(scores)
+                line |= {"score": mean.mean, "low": mean.low, "high": mean.high}
+                said = mean.in_words()
             lines.append(line | {f"{task}_mean": of for task, of in means.items()})
             of_each = (f"{means[t]:.3f}" if t in means else ABSENT for t in tasks)
-            own = [spec["labels"][variant], line["settings"], line["chosen"] or ABSENT]
-            said = mean.in_words() if mean else ABSENT
-            cells.append([*own, said, *of_each, str(len(halves))])
+            own = [spec["labels"][variant], settings, chosen or ABSENT, said]
+            cells.append([*own, *of_each, str(len(halves))])
     columns = [*COLUMNS, *(f"{task}_mean" for task in tasks)]
     write_text(job.out / "tuning.csv", csv_text(columns, lines))
     count = len(spec["seeds"])

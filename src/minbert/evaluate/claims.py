@@ -3,17 +3,19 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from scipy.special import stdtr
 
 from minbert.base.files import write_text
-from minbert.evaluate.bootstrap import RESAMPLES, Estimate, constant, difference
+from minbert.evaluate.bootstrap import RESAMPLES, Estimate, System, difference
 from minbert.evaluate.marks import FAVOURED
+from minbert.evaluate.reading import read_scores
 from minbert.evaluate.statistics import LEVEL
-from minbert.evaluate.systems import LAST, LEAST, MAJORITY, Systems
+from minbert.evaluate.systems import LAST, LEAST, Systems
 from minbert.evaluate.text import (
     ABSENT,
     csv_text,
@@ -23,10 +25,12 @@ from minbert.evaluate.text import (
     p_value,
     read_csv,
 )
-from minbert.evaluate.verdicts import FAILS, HOLDS, NOISE, NOT_RUN, OPEN
+from minbert.spec.published import MAJORITY
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
+HOLDS, FAILS, NOISE, NOT_RUN = "holds", "does not hold", "within noise", "not run"
+OPEN = "cannot be judged"
 IN_WORDS = {HOLDS: "as claimed", FAILS: "not as claimed"} | {n: n for n in (NOISE, OPEN, NOT_RUN)}
 COLUMNS = (
     *("paper", "section", "claim", "variant", "against", "strongest", "task", "direction"),
@@ -42,11 +46,8 @@ HEADS = (
     *("Claim", "Section", "Compared", "Task", "Claimed", "Paper", "Ours", "Interval"),
     *("Detectable", "p", "n", "Seeds", "Verdict"),
 )
-WIDE = {"Claim": 4.6, "Compared": 2.6}
-"""LaTeX columns with line breaks, and their widths in cm."""
-
-_FULL = 1.0
-"""A difference of accuracies cannot be larger; that of losses can."""
+TYPES = "p{4.6cm}lp{2.6cm}" + "l" * 10
+"""Of LaTeX columns: claims and what is compared have line breaks."""
 
 ON_CURVES = (
     "Gap: the score on train less that on dev, after the last epoch. Spread: the largest less the "
@@ -83,35 +84,29 @@ def build_claims(
     or of one seed, cannot be judged. In the csv, with 8 significant digits, `low` and `high` are
     adjusted like p, `low_95` and `high_95` are of this difference alone.
     """
+    data, how = spec["data"], remarks(spec)
     lines: list[dict[str, Any]] = []
-    for paper in spec["titles"]:
-        claims = [claim for claim in spec["claims"] if claim["paper"] == paper]
-        compared, curved = _compared(claims), _compared(c for c in claims if MEASURE in c)
-        of_overall = spec["overall_tasks"][paper]
-        systems = Systems(paper, scores[paper], runs, compared, of_overall, curved)
-        of_paper = [_about(claim) | _judged(claim, systems) for claim in claims]
-        judged = [line for line in of_paper if "p" in line]
-        adjusted = holm([line["p"] for line in judged], len(of_paper))
-        for line, (p, level) in zip(judged, adjusted, strict=True):
-            line.update(_adjusted(line, p, level))
+    sections, floats = [], []
+    for paper, title in spec["titles"].items():
+        of_paper = _of_paper(paper, spec, scores[paper], runs)
         lines += of_paper
+        said, rows = f"{counted(of_paper, data)}.", [HEADS, *map(cells, of_paper)]
+        sections += [f"## {markdown(title)}", markdown(said), markdown_table(rows)]
+        caption = f"What {paper} claims ({title}). {' '.join([said, *warning(data)])}"
+        floats.append(latex_float(f"claims-{paper}", caption, TYPES, rows, how))
+    opening = [*warning(data), f"{counted(lines, data)}."]
+    parts = ["# What the papers claim", *map(markdown, opening), *sections]
+    parts += ["## How to read this", *map(markdown, how)]
+    write_text(out_dir / "claims.md", "\n\n".join(parts) + "\n")
+    write_text(out_dir / "claims.tex", "\n".join(floats))
     columns = (*COLUMNS, MEASURE) if on_curves(spec) else COLUMNS
     write_text(out_dir / "claims.csv", csv_text(columns, lines))
-    write_text(out_dir / "claims.md", _to_markdown(spec, lines))
-    write_text(out_dir / "claims.tex", _to_latex(spec, lines))
-
-
-def _compared(claims: Iterable[Line]) -> set[str]:
-    """Return the variants that claims compare."""
-    return {name for claim in claims for name in (claim["variant"], *claim["others"])}
 
 
 def read_claims(path: Path) -> list[dict[str, Any]]:
     """Return the lines of a `claims.csv`, without empty values, as `cells` takes them."""
-    blank = {"section": "", "published_difference": None, "margin": "", "seeds_against": None}
     return [
-        blank
-        | {name: text if name in TEXTS else json.loads(text) for name, text in line.items() if text}
+        {name: text if name in TEXTS else json.loads(text) for name, text in line.items() if text}
         for line in read_csv(path)
     ]
 
@@ -121,132 +116,127 @@ def on_curves(spec: Line) -> bool:
     return any(MEASURE in claim for claim in spec["claims"])
 
 
-def _about(claim: Line) -> dict[str, Any]:
-    """Return the columns of a claim that say what is claimed."""
-    names = ("paper", "section", "variant", "task", "direction", MEASURE)
-    line = {name: claim[name] for name in names if name in claim}
-    margin = claim["margin"] if claim["direction"] not in ("higher", "lower") else ""
-    line |= {"claim": claim["text"], "against": " ".join(_others(claim)), "margin": margin}
-    return line | {"published_difference": claim["published"]}
+def _compared(claim: Line) -> tuple[str, ...]:
+    """Return the variants that a claim compares."""
+    return claim["variant"], *claim["others"]
 
 
-def _others(claim: Line) -> Sequence[str]:
-    """Return what a claim compares its variant with: others, a score, or the majority class."""
-    score = MAJORITY if claim["score"] is None else f"{claim['score']:g}"
-    return claim["others"] or [score]
+def _of_paper(
+    paper: str, spec: Line, scores: Path, runs: Mapping[str, Path]
+) -> list[dict[str, Any]]:
+    """Return the lines of a paper's claims."""
+    claims = [claim for claim in spec["claims"] if claim["paper"] == paper]
+    compared = {name for claim in claims for name in _compared(claim)}
+    curved = {name for claim in claims if MEASURE in claim for name in _compared(claim)}
+    known = {of: by for of, by in read_scores(scores, paper).items() if of.variant in compared}
+    systems = Systems(known, runs, spec["overall_tasks"][paper], curved)
+    lines = [_judged(claim, systems) for claim in claims]
+    judged = [line for line in lines if "p" in line]
+    adjusted = holm([line["p"] for line in judged], len(lines))
+    for line, (p, level) in zip(judged, adjusted, strict=True):
+        _adjust(line, p, level)
+    return lines
 
 
 def _judged(claim: Line, systems: Systems) -> dict[str, Any]:
-    """Return what the systems say of a claim: a verdict with its reason, or else a p-value."""
-    task, compared = claim["task"], (claim["variant"], *claim["others"])
-    if missing := [name for name in compared if not systems.seeds(name, task)]:
-        return {"verdict": NOT_RUN, "reason": f"no scores of {', '.join(missing)}"}
-    if reason := _why_open(claim, compared, systems):
-        return {"verdict": OPEN, "reason": reason}
-    return _judge(claim, compared, systems)
+    """Return the line of a claim, with a verdict and its reason, or else with its own p-value.
 
-
-def _why_open(claim: Line, compared: Sequence[str], systems: Systems) -> str:
-    """Return why a claim cannot be judged; empty if it can."""
-    task, measure = claim["task"], claim.get(MEASURE)
-    variant, *others = compared
-    if twins := [name for name in others if systems.same(variant, name, task)]:
-        return f"{variant} and {twins[0]} are the same training"
-    sides = [any(systems.learned(name, task) for name in side) for side in ([variant], others)]
-    if others and not all(sides):
-        said = f"{', '.join(others) if sides[0] else variant} did not learn"
-        return said if any(sides) else "neither learned"
-    if not measure:
-        return ""
-    if 1 in (len(systems.seeds(name, task)) for name in compared):
-        return "one seed"
-    epochs = {name: systems.epochs(name, task, measure) for name in compared}
-    short = [f"{name} {n}" for name, n in epochs.items() if n < LEAST[measure]]
-    return f"fewer than {LEAST[measure]} scored epochs: {', '.join(short)}" if short else ""
-
-
-def _judge(claim: Line, compared: Sequence[str], systems: Systems) -> dict[str, Any]:
-    """Return what the systems say of a claim, before the claims judged beside it are counted.
-
-    `strongest` is the one of several others that speaks most against the claim.
+    `strongest` is the one of several others that speaks most against the claim. The `estimate` of
+    that difference and all `tails` are for `_adjust`.
     """
     task, measure, given = claim["task"], claim.get(MEASURE, ""), claim["score"]
-    one, *others = (systems.sample(name, task, measure) for name in compared)
+    against = claim["others"] or [MAJORITY if given is None else f"{given:g}"]
+    margin = claim["margin"] if claim["direction"] not in ("higher", "lower") else ""
+    line = {name: claim[name] for name in TEXTS if name in claim}
+    line |= {"claim": claim["text"], "against": " ".join(against), "margin": margin}
+    line["published_difference"] = claim["published"]
+    found = systems.of(task, measure)
+    if missing := [name for name in _compared(claim) if name not in found]:
+        return line | {"verdict": NOT_RUN, "reason": f"no scores of {', '.join(missing)}"}
+    sides = {name: found[name] for name in _compared(claim)}
+    if reason := _why_open(sides, measure):
+        return line | {"verdict": OPEN, "reason": reason}
+    # What one example weighs, or one scored epoch.
+    least = 1 / min(one.epochs if measure == "epoch" else one.examples for one in sides.values())
+    one, *others = sides.values()
     if not others:
-        others = [systems.majority(task) if given is None else constant(given)]
-    examples = systems.examples(task)
-    least = 1 / examples  # What one example weighs, or one scored epoch.
-    if measure == "epoch":
-        least = 1 / min(systems.epochs(name, task, measure) for name in compared)
+        scores = found[MAJORITY].scores if given is None else np.full((RESAMPLES + 1, 1), given)
+        others = [System(scores)]
     estimates = [difference(one, other, least) for other in others]
-    tails = [against(each, claim["direction"], claim["margin"]) for each in estimates]
+    tails = [tail(each, claim["direction"], claim["margin"]) for each in estimates]
     worst = tails.index(max(tails))
-    p, supports = decision(tails)
-    seeds, seeds_against = len(one.values), len(others[worst].values)
     methods = ["bootstrap over examples, paired"] * (not measure)
-    methods += ["variance over seeds"] * (max(seeds, seeds_against) > 1)
-    return {
-        "strongest": _others(claim)[worst],
+    methods += ["variance over seeds"] * (max(one.seeds, others[worst].seeds) > 1)
+    return line | {
+        "strongest": against[worst],
         "estimate": estimates[worst],
-        "p": p,
-        "supports": supports,
-        "compared": len(others),
-        "examples": examples,
-        "seeds": seeds,
-        "seeds_against": seeds_against if claim["others"] else None,
+        "tails": tails,
+        "p": decision(tails)[0],
+        "examples": one.examples,
+        "seeds": one.seeds,
+        "seeds_against": others[worst].seeds if claim["others"] else None,
         "method": "; ".join(methods),
     }
 
 
-def _adjusted(line: dict[str, Any], p: float, level: float) -> Line:
-    """Return the verdict of a judged line, and its numbers at the `level` of its test."""
-    estimate, supports, compared = (line.pop(n) for n in ("estimate", "supports", "compared"))
+def _why_open(sides: Mapping[str, System], measure: str) -> str:
+    """Return why a claim about `sides`, its variant first, cannot be judged; empty if it can."""
+    (variant, one), *others = sides.items()
+    for name, other in others:
+        if all(set(runs) & set(other.runs[task]) for task, runs in one.runs.items()):
+            return f"{variant} and {name} are the same training"
+    learned = {variant: one.learned}
+    learned[", ".join(name for name, _ in others)] = any(other.learned for _, other in others)
+    low = [names for names, of_side in learned.items() if not of_side]
+    if others and low:
+        return "neither learned" if len(low) > 1 else f"{low[0]} did not learn"
+    if measure and 1 in (side.seeds for side in sides.values()):
+        return "one seed"
+    least = LEAST.get(measure, 0)
+    short = [f"{name} {side.epochs}" for name, side in sides.items() if side.epochs < least]
+    return f"fewer than {least} scored epochs: {', '.join(short)}" if short else ""
+
+
+def _adjust(line: dict[str, Any], p: float, level: float) -> None:
+    """Complete a judged line by its verdict, and its numbers at the `level` of its test."""
+    estimate, tails = line.pop("estimate"), line.pop("tails")
+    _, supports = decision(tails)
     # "Does not hold" was corrected for the number of others, so its interval is too.
-    level = level if supports else level / compared
-    low, high = estimate.interval(level)
-    low_95, high_95 = estimate.interval()
-    found: dict[str, Any] = {
-        "p_holm": p,
-        "verdict": verdict(p, supports),
-        "difference": estimate.value,
-        "error": estimate.error,
-        "low": low,
-        "high": high,
-        "low_95": low_95,
-        "high_95": high_95,
-        "detectable": estimate.detectable(level),
-    }
-    fewest = min(line["seeds"], line["seeds_against"] or line["seeds"])
-    if found["verdict"] == NOISE and fewest > 1:
-        margin = line["margin"] or 0.0
-        bounds = {"not higher": [margin], "not lower": [-margin]}
-        among = bounds.get(line["direction"], [margin, -margin])
-        distance = min(abs(estimate.value - bound) for bound in among)
-        found["seeds_needed"] = estimate.seeds_needed(distance, fewest, level)
-    return found
+    level = level if supports else level / len(tails)
+    line["verdict"] = NOISE if p > LEVEL else HOLDS if supports else FAILS
+    line |= {"p_holm": p, "difference": estimate.value, "error": estimate.error}
+    line["low"], line["high"] = estimate.interval(level)
+    line["low_95"], line["high_95"] = estimate.interval()
+    line["detectable"] = estimate.detectable(level)
+    fewest = min(_seeds(line))
+    if line["verdict"] == NOISE and fewest > 1:
+        bounds = region(line["direction"], line["margin"] or 0.0)
+        distance = min(abs(estimate.value - bound) for bound in bounds)
+        line["seeds_needed"] = estimate.seeds_needed(distance, fewest, level)
 
 
-def against(estimate: Estimate, direction: str, margin: float) -> float:
+def region(direction: str, margin: float) -> tuple[float, float]:
+    """Return the bounds of the differences that are claimed.
+
+    `higher` and `lower` claim one above or below 0; `not higher` and `not lower` one of at most
+    `margin`, or at least minus `margin` (a test of non-inferiority); `same` claims both.
+    """
+    low = {"higher": 0.0, "not lower": -margin, "same": -margin}.get(direction, -math.inf)
+    return low, {"lower": 0.0, "not higher": margin, "same": margin}.get(direction, math.inf)
+
+
+def tail(estimate: Estimate, direction: str, margin: float) -> float:
     """Return the one-sided p-value against a true difference outside of what is claimed.
 
-    `higher` and `lower` claim a difference above or below 0; `not higher` and `not lower` one of
-    at most `margin`, or at least minus `margin` (a test of non-inferiority); `same` claims both
-    (two one-sided tests, Schuirmann 1987), and the larger of the two p-values counts.
+    Of two bounds, the larger of their two counts (two one-sided tests, Schuirmann 1987).
     """
-    if direction == "higher":
-        return _below(estimate, 0.0)
-    if direction == "lower":
-        return 1 - _below(estimate, 0.0)
-    low, high = _below(estimate, -margin), 1 - _below(estimate, margin)
-    return {"same": max(low, high), "not lower": low, "not higher": high}[direction]
-
-
-def _below(estimate: Estimate, bound: float) -> float:
-    return float(stdtr(estimate.freedom, (bound - estimate.value) / estimate.error))
+    bounds = np.array(region(direction, margin))
+    low, high = stdtr(estimate.freedom, (bounds - estimate.value) / estimate.error)
+    return float(max(low, 1 - high))
 
 
 def decision(tails: Sequence[float]) -> tuple[float, bool]:
-    """Return (p, whether for the claim) of a claim about one or several pairs, from `against`.
+    """Return (p, whether for the claim) of a claim about one or several pairs, from `tail`.
 
     The claim holds only if it does for every pair, so the largest tail counts (an
     intersection-union test, Berger 1982). It fails if it does for any of k pairs, whose smallest
@@ -255,13 +245,6 @@ def decision(tails: Sequence[float]) -> tuple[float, bool]:
     worst = max(tails)
     fails = min(1.0, len(tails) * (1 - worst))
     return min(1.0, 2 * min(worst, fails)), worst <= fails
-
-
-def verdict(adjusted: float, supports: bool) -> str:
-    """Return the verdict from a claim's p-value, adjusted by `holm`."""
-    if adjusted > LEVEL:
-        return NOISE
-    return HOLDS if supports else FAILS
 
 
 def holm(p: Sequence[float], tests: int) -> list[tuple[float, float]]:
@@ -275,40 +258,12 @@ def holm(p: Sequence[float], tests: int) -> list[tuple[float, float]]:
     From the first p-value that is not rejected, all are tested at that one's level: so an interval
     at its level lies wholly on one side if and only if the adjusted p-value is at most .05.
     """
-    found = {}
-    largest, passed = 0.0, 0
-    for rank, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
-        largest = max(largest, (tests - rank) * p[i])
-        level = LEVEL / (tests - passed)
-        passed += p[i] <= level
-        found[i] = min(1.0, largest), level
-    return [found[i] for i in range(len(p))]
-
-
-def _to_markdown(spec: Line, lines: Sequence[Line]) -> str:
-    """Return the claims as markdown, a section for each paper, and how to read them at the end."""
-    data = spec["data"]
-    parts = ["# What the papers claim", *map(markdown, warning(data))]
-    parts.append(markdown(f"{counted(lines, data)}."))
-    for paper, title in spec["titles"].items():
-        of_paper = [line for line in lines if line["paper"] == paper]
-        parts += [f"## {markdown(title)}", markdown(f"{counted(of_paper, data)}.")]
-        parts.append(markdown_table([HEADS, *map(cells, of_paper)]))
-    parts += ["## How to read this", *map(markdown, remarks(spec))]
-    return "\n\n".join(parts) + "\n"
-
-
-def _to_latex(spec: Line, lines: Sequence[Line]) -> str:
-    """Return a LaTeX float for each paper."""
-    columns = "".join(f"p{{{WIDE[head]}cm}}" if head in WIDE else "l" for head in HEADS)
-    floats = []
-    for paper, title in spec["titles"].items():
-        of_paper = [line for line in lines if line["paper"] == paper]
-        said = [counted(of_paper, spec["data"]) + ".", *warning(spec["data"])]
-        caption = f"What {paper} claims ({title}). {' '.join(said)}"
-        rows = [HEADS, *map(cells, of_paper)]
-        floats.append(latex_float(f"claims-{paper}", caption, columns, rows, remarks(spec)))
-    return "\n".join(floats)
+    order = np.argsort(p, kind="stable")
+    left = tests - np.arange(len(p))
+    adjusted = np.minimum(1.0, np.maximum.accumulate(left * np.sort(p)))
+    levels = LEVEL / np.maximum(left, tests - np.sum(adjusted <= LEVEL))
+    places = np.argsort(order)
+    return [*zip(adjusted[places].tolist(), levels[places].tolist(), strict=True)]
 
 
 def warning(data: str) -> list[str]:
@@ -328,47 +283,43 @@ def counted(lines: Sequence[Line], data: str) -> str:
         return f"{comparisons} on generated data, so the verdicts are not findings"
     counts = Counter(line["verdict"] for line in lines)
     said = [f"{counts[name]} {words}" for name, words in IN_WORDS.items() if counts[name]]
-    sides = set().union(*map(_seeds, lines))
+    sides = {n for line in lines for n in _seeds(line)}
     alone = f" (one run of {'each variant' if sides == {1} else 'some variants'})" * (1 in sides)
     return f"{comparisons}: {', '.join(said)}{alone}"
 
 
 def cells(line: Line) -> tuple[str, ...]:
     """Return a claim's cells as plain text, none of them empty."""
-    names, task, claimed = line["against"].split(), line["task"], line["direction"]
-    versus = names[0]
-    if len(names) > 1:
+    (versus, *more), claimed, said = line["against"].split(), line["direction"], line["verdict"]
+    if more:
         which = f"{line['strongest']}, of" if "strongest" in line else "each of"
-        versus = f"{which} {len(names)} others"
-    if line["margin"] != "":
-        claimed = f"{claimed} ({'within' if claimed == 'same' else 'by'} {line['margin']:g})"
+        versus = f"{which} {1 + len(more)} others"
+    if (margin := line.get("margin", "")) != "":
+        claimed = f"{claimed} ({'within' if claimed == 'same' else 'by'} {margin:g})"
+    task, measure = line["task"], line.get(MEASURE)
     of_task = TASKS[task].title if task in TASKS else f"overall, {task}"
-    of_task += f": {line[MEASURE]}" if MEASURE in line else ""
-    own = (
-        *(line["claim"], line["section"] or ABSENT, f"{line['variant']} − {versus}"),  # noqa: RUF001
-        *(of_task, claimed),
-        _signed(line["published_difference"]),
-    )
-    said = line["verdict"]
+    of_task += f": {measure}" if measure else ""
+    compared = f"{line['variant']} − {versus}"  # noqa: RUF001 - the minus sign
+    published = _signed(line.get("published_difference"))
+    own = line["claim"], line.get("section") or ABSENT, compared, of_task, claimed, published
     if "difference" not in line:
-        reason = f": {line['reason']}" if said == OPEN else ""
-        return (*own, *[ABSENT] * 6, said + reason)
-    if said in (HOLDS, FAILS) and 1 in _seeds(line):
-        said += " for these runs"
-    full = math.inf if line.get(MEASURE) == "loss" else _FULL
-    excludes = line["high"] - line["low"] < 2 * full
-    interval = f"{_signed(line['low'])} to {_signed(line['high'])}" if excludes else "any"
-    p = p_value(line["p_holm"])
-    seeds = "/".join(str(s) for s in (line["seeds"], line["seeds_against"]) if s is not None)
+        return *own, *[ABSENT] * 6, f"{said}: {line['reason']}" if said == OPEN else said
+    # A difference of accuracies cannot be larger than 1; that of losses can.
+    full = math.inf if measure == "loss" else 1.0
+    interval = "any"
+    if line["high"] - line["low"] < 2 * full:
+        interval = f"{_signed(line['low'])} to {_signed(line['high'])}"
     detectable = f"{line['detectable']:.3f}" if line["detectable"] < full else "none"
-    examples = ABSENT if MEASURE in line else str(line["examples"])
-    ours = (_signed(line["difference"]), interval, detectable, p, examples, seeds)
-    return (*own, *ours, said)
+    examples = ABSENT if measure else str(line["examples"])
+    ours = _signed(line["difference"]), interval, detectable, p_value(line["p_holm"]), examples
+    seeds = _seeds(line)
+    said += " for these runs" * (said in (HOLDS, FAILS) and 1 in seeds)
+    return *own, *ours, "/".join(map(str, seeds)), said
 
 
-def _seeds(line: Line) -> set[int]:
-    """Return how many seeds the sides that were trained have; none if it was not judged."""
-    return {n for name in ("seeds", "seeds_against") if (n := line.get(name)) is not None}
+def _seeds(line: Line) -> list[int]:
+    """Return how many seeds each side that was trained has; none if it was not judged."""
+    return [n for name in ("seeds", "seeds_against") if (n := line.get(name))]
 
 
 def _signed(value: float | None) -> str:

@@ -1,17 +1,16 @@
 """What several runs predict of a task's examples, aligned example by example."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.scoring import Floats
-
-_COLUMNS = ("id", "prediction", "scores", "label")
 
 
 class Predicted(NamedTuple):
@@ -24,11 +23,11 @@ class Predicted(NamedTuple):
     prediction: Floats
     scores: Floats
 
-    def of(self, ids: Collection[str]) -> "Predicted":
-        """Return what is predicted of the examples `ids`."""
-        kept = [n for n, name in enumerate(self.ids) if name in ids]
-        found = (self.label[kept], self.prediction[:, kept], self.scores[:, kept])
-        return Predicted([self.ids[n] for n in kept], *found)
+    def split(self, counts: Sequence[int]) -> list["Predicted"]:
+        """Return the first so many runs, the next so many, and so on."""
+        ends = np.cumsum(counts)[:-1]
+        parts = zip(np.split(self.prediction, ends), np.split(self.scores, ends), strict=True)
+        return [self._replace(prediction=said, scores=scores) for said, scores in parts]
 
 
 def read_predicted(paths: Iterable[Path], task: str) -> Predicted:
@@ -37,37 +36,30 @@ def read_predicted(paths: Iterable[Path], task: str) -> Predicted:
     Examples are in the order of their ids. If a half of dev chose the epochs of some runs, examples
     are those of the other half. Raises `UserError` for runs of different examples.
     """
-    runs = {str(path): _read(path, task) for path in paths}
-    cut = aligned(runs, f"dev examples of '{task}'")
-    outputs = min(one.scores.shape[2] for one in cut)  # 0 with a run from a lean bundle
-    prediction = np.concatenate([one.prediction for one in cut])
-    scores = np.concatenate([one.scores[:, :, :outputs] for one in cut])
-    return Predicted(cut[0].ids, cut[0].label, prediction, scores)
-
-
-def aligned(found: Mapping[str, Predicted], what: str) -> list[Predicted]:
-    """Return the same examples of each of `found`: those of the one that has fewest.
-
-    Runs whose epoch a half of dev chose are scored on the other half, others on all of dev. Raises
-    `UserError` with a name in `found` if others lack some of these, or if labels differ.
-    """
-    fewest = min(found, key=lambda name: len(found[name].ids))
-    first = found[fewest]
-    shared = set(first.ids)
-    cut = {n: one if len(one.ids) == len(shared) else one.of(shared) for n, one in found.items()}
-    for name, one in cut.items():
-        if one.ids != first.ids or not np.array_equal(one.label, first.label):
+    files = list(paths)
+    tables = [_read(path, task) for path in files]
+    fewest = min(range(len(files)), key=lambda run: len(tables[run]))
+    shared = tables[fewest].select(["id", "label"])
+    ids = shared["id"].to_pylist()
+    cut = [table.filter(pc.field("id").isin(ids)) for table in tables]
+    for path, table in zip(files, cut, strict=True):
+        if not table.select(["id", "label"]).equals(shared):
             raise UserError(
-                f"{name}: its {what} are not those of {fewest}; train it again, on the same data"
+                f"{path}: its dev examples of '{task}' are not those of {files[fewest]}; train it "
+                "again, on the same data"
             )
-    return list(cut.values())
+    scores = [np.asarray(pc.list_flatten(table["scores"]), float) for table in cut]
+    sides = [of.reshape(len(ids), -1) for of in scores]
+    outputs = min(of.shape[1] for of in sides)  # 0 with a run from a lean bundle
+    return Predicted(
+        ids,
+        np.asarray(shared["label"], float),
+        np.array([table["prediction"] for table in cut], float),
+        np.array([of[:, :outputs] for of in sides]),
+    )
 
 
-def _read(path: Path, task: str) -> Predicted:
-    table = read_file(path, _COLUMNS, {"task": task, "split": "dev"})
-    table = table.filter(pc.is_valid(table["label"])).sort_by("id")
-    outputs = table["scores"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    label, prediction = (table[name].to_numpy().astype(float) for name in ("label", "prediction"))
-    shape = (1, len(label), len(outputs) // max(1, len(label)))
-    scores = np.asarray(outputs, dtype=float).reshape(shape)
-    return Predicted(table["id"].to_pylist(), label, prediction[None], scores)
+def _read(path: Path, task: str) -> pa.Table:
+    columns = ("id", "prediction", "scores", "label")
+    table = read_file(path, columns, {"task": task, "split": "dev"})
+    return table.filter(pc.field("label").is_valid()).sort_by("id")

@@ -3,7 +3,7 @@
 Tables, figures, claims and the report all ask here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 import numpy as np
@@ -26,17 +26,17 @@ def learned(scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS
 
 
 def shared_spreads(
-    scores: Scores, spread_of: Callable[[Of], Spread | None], overall_tasks: Sequence[str]
+    scores: Scores, spreads: Mapping[Of, Spread], overall_tasks: Sequence[str]
 ) -> dict[Of, Spread]:
     """Return the spread over seeds to be used for each score of a paper that has learnt its task.
 
-    Rows share theirs for each split and measure (`statistics.steadied`); `spread_of` has a row's
-    own, or None to leave it out. A training under two names counts once, and the overall score of a
+    Rows share theirs for each split and measure (`statistics.steadied`); `spreads` has the own ones
+    of rows of several seeds. A training under two names counts once, and the overall score of a
     row that is the best of others, which trains nothing, does not count.
     """
     groups: dict[tuple[str, ...], dict[Of, Spread]] = {}
-    for of, seeds in scores.items():
-        if len(seeds) > 1 and learned(scores, of, overall_tasks) and (own := spread_of(of)):
+    for of, own in spreads.items():
+        if learned(scores, of, overall_tasks):
             groups.setdefault(of[1:], {})[of] = own
     found: dict[Of, Spread] = {}
     for (_, measure), group in groups.items():
@@ -61,11 +61,8 @@ def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> 
     every gain over single tasks: all rows' gains move with the same runs of the reference.
     """
     values = {of: [score.value for score in seeds.values()] for of, seeds in scores.items()}
-
-    def own(of: Of) -> Spread:
-        variance = float(np.var(values[of], ddof=1))
-        return Spread(variance, variance, len(values[of]) - 1)
-
+    several = {of: float(np.var(v, ddof=1)) for of, v in values.items() if len(v) > 1}
+    own = {of: Spread(var, var, len(values[of]) - 1) for of, var in several.items()}
     used = shared_spreads(scores, own, overall_tasks)
     found = {}
     for of, by_seed in scores.items():

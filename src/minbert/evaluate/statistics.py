@@ -58,21 +58,15 @@ def interval(
 
     mean +- t(n - 1) * s / sqrt(n), with s the standard deviation with n - 1 degrees of freedom
     (Student, 1908), or with the variance and degrees of freedom in `shared`. A single value has
-    none, or that of its standard `error` over examples, if that is given. Raises ValueError if
-    there is no value or one is not finite.
+    none, or that of its standard `error` over examples, if that is given.
     """
-    sample = np.asarray(values, dtype=np.float64)
-    n = len(sample)
-    if n == 0 or not np.isfinite(sample).all():
-        raise ValueError(f"an interval needs finite values, at least one; found {list(values)}")
-    mean = float(sample.mean())
+    n, mean = len(values), float(np.mean(values))
     if n == 1:
-        if error is None:
-            return Interval(mean, None, None, 1)
-        return Interval(mean, mean - NORMAL * error, mean + NORMAL * error, 1)
-    variance, freedom = shared or (float(sample.var(ddof=1)), n - 1)
+        half = NORMAL * (error or 0.0)
+        return Interval(mean) if error is None else Interval(mean, mean - half, mean + half)
+    variance, freedom = shared or (float(np.var(values, ddof=1)), n - 1)
     half = float(stdtrit(freedom, 1 - LEVEL / 2) * np.sqrt(variance / n))
-    return Interval(mean, mean - half, mean + half, n, float(sample.std(ddof=1)))
+    return Interval(mean, mean - half, mean + half, n, float(np.std(values, ddof=1)))
 
 
 OUTLIER = 0.01
@@ -90,20 +84,20 @@ class Spread(NamedTuple):
     freedom: int
 
 
-def own_spread(values: Floats, draws: Floats) -> Spread | None:
-    """Return the spread of one row's scores `values` [s], with `draws` [b, s]; None of one seed.
+def own_spread(scores: Floats) -> Spread | None:
+    """Return the spread of one row's `scores` [1 + b, s] (`bootstrap.System`); None of one seed.
 
     The part that comes from erring on other examples is subtracted, as the examples' draws have it
     already (Davison & Hinkley 1997, section 3.8). What is left is negative where the spread is
     within that part.
     """
-    seeds = len(values)
-    if seeds == 1:
+    freedom = scores.shape[1] - 1
+    if freedom == 0:
         return None
-    about_mean = draws - draws.mean(axis=1, keepdims=True)
-    of_examples = about_mean.var(axis=0, ddof=1).sum() / (seeds - 1)
-    whole = float(values.var(ddof=1))
-    return Spread(whole - float(of_examples), whole, seeds - 1)
+    about_mean = scores[1:] - scores[1:].mean(axis=1, keepdims=True)
+    of_examples = float(about_mean.var(axis=0, ddof=1).sum()) / freedom
+    whole = float(scores[0].var(ddof=1))
+    return Spread(whole - of_examples, whole, freedom)
 
 
 def alike(rows: Iterable[Spread]) -> list[Spread]:

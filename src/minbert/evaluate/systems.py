@@ -1,28 +1,26 @@
-"""A paper's systems on dev: scores on the same resampled examples, and what their curves say.
+"""The variants of a paper on dev: scores on the same resampled examples, and what curves say.
 
 A claim measures a number from the curves of each run, or its score. There are no examples to draw
 again for such a number, so its error comes from the seeds alone, with their variance pooled over
 rows as for scores (`statistics.steadied`).
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.bootstrap import RESAMPLES, Sample, combined, sample
+from minbert.evaluate.bootstrap import RESAMPLES, System, resampled
 from minbert.evaluate.predictions import read_predicted
-from minbert.evaluate.reading import Of, read_scores
+from minbert.evaluate.reading import Of, Scores
 from minbert.evaluate.scoring import Floats, averaged
 from minbert.evaluate.seeds import learned, shared_spreads
-from minbert.evaluate.statistics import Spread, own_spread
+from minbert.evaluate.statistics import own_spread
 from minbert.spec.protocol import OVERALL_TASKS, RULES
+from minbert.spec.published import MAJORITY
 from minbert.spec.task import TASKS
-
-MAJORITY = "majority"
-"""Among a task's runs: always the most frequent dev label."""
 
 LAST = 5
 """The epochs at the end that the measure `spread` is over."""
@@ -47,145 +45,96 @@ def measured(measure: str, train: Floats, dev: Floats) -> float:
     return float(train[-1] - dev[-1] if measure == "gap" else train.mean())
 
 
-def by_epoch(histories: Mapping[str, Path], split: str, measure: str, metric: str = "") -> Floats:
-    """Return a run's score by epoch, from its history by task; `measure` is a task or overall rule.
-
-    Of another `metric` it is the mean over each epoch, and overall the tasks' sum. There is none if
-    the tasks were not scored equally often.
-    """
-    curves = {}
-    for task, path in histories.items():
-        of = {"split": split, "task": task, "metric": metric or TASKS[task].metric}
-        rows = read_file(path, ("epoch", "value"), of)
-        epochs = rows.group_by("epoch").aggregate([("value", "mean")]).sort_by("epoch")
-        curves[task] = np.asarray(epochs["value_mean"].to_numpy(), dtype=float)
-    if len({len(curve) for curve in curves.values()}) > 1:
-        return np.empty(0)
-    if metric:
-        return np.sum(list(curves.values()), axis=0)
-    return averaged(curves, measure) if measure in RULES else curves[measure]
+def _of_task(parts: Mapping[str, Floats], task: str) -> Floats:
+    """Return the part of `task`, or the mean by that overall rule of all parts."""
+    return averaged(parts, task) if task in RULES else parts[task]
 
 
 class Systems:
-    """Those of a paper's `variants` that have scores on dev, by its score table `scores`.
+    """Variants that have `scores` on the same dev examples.
 
     `runs` has a file beside the others of each run by KEY.SEED, `overall_tasks` are those of the
-    overall score. A task's systems are resampled together. `curved` are the variants whose curves
-    are compared; a `measure` is of these (`measured`), or "" for scores.
+    overall score, `curved` the variants whose curves are compared.
     """
 
     def __init__(
         self,
-        paper: str,
-        scores: Path,
+        scores: Scores,
         runs: Mapping[str, Path],
-        variants: Iterable[str],
         overall_tasks: Sequence[str] = OVERALL_TASKS,
         curved: Collection[str] = (),
     ) -> None:
+        self._scores, self._files, self._curved = scores, runs, curved
         self._overall = tuple(overall_tasks)
-        self._files, self._curved = runs, curved
+        self.of = cache(self._of)
         self._resampled = cache(self._resample)
-        self._spreads = cache(self._share)
-        self._curves = cache(self._read)
-        wanted = set(variants)
-        self._scores = {
-            of: by_seed
-            for of, by_seed in read_scores(scores, paper).items()
-            if of.split == "dev" and of.variant in wanted
-        }
 
-    def seeds(self, variant: str, task: str) -> list[int]:
-        """Return the seeds for which a variant has scores, of all tasks for an overall rule."""
-        return sorted(set.intersection(*(set(of) for of in self._runs(variant, task).values())))
+    def _of(self, task: str, measure: str = "") -> dict[str, System]:
+        """Return the variants with scores on `task`, or by an overall rule, and `MAJORITY`.
 
-    def learned(self, variant: str, task: str) -> bool:
-        """Whether a variant has learned `task` (`seeds.learned`)."""
-        return learned(self._scores, Of(variant, "dev", task), self._overall) is True
-
-    def sample(self, variant: str, task: str, measure: str = "") -> Sample:
-        """Return a variant's scores on `task`, or by an overall rule, over its seeds.
-
-        Their spread is steadied by that of the other variants which have learned the task. Another
-        `measure` than scores is the same for all draws of examples.
+        All are scored on the same resampled examples. Those that have learned the task share their
+        spread (`seeds.shared_spreads`). A `measure` (`measured`) is of the curved ones alone.
         """
-        spread = self._spreads(task, measure).get(Of(variant, "dev", task))
-        return self._own(variant, task, measure)._replace(spread=spread)
+        parts = self._overall if task in RULES else (task,)
+        found: dict[str, System] = {}
+        for name in dict.fromkeys(of.variant for of in self._scores):
+            of_parts = {part: self._scores.get(Of(name, "dev", part), {}) for part in parts}
+            seeds = sorted(set.intersection(*map(set, of_parts.values())))
+            if seeds and (name in self._curved or not measure):
+                runs = {part: [f"{of[n].key}.{n}" for n in seeds] for part, of in of_parts.items()}
+                known = learned(self._scores, Of(name, "dev", task), self._overall)
+                found[name] = self._system(runs, task, measure)._replace(learned=known is True)
+        own = {
+            Of(name, "dev", task): spread
+            for name, one in found.items()
+            if one.epochs >= LEAST.get(measure, 0) and (spread := own_spread(one.scores))
+        }
+        for of, spread in shared_spreads(self._scores, own, self._overall).items():
+            found[of.variant] = found[of.variant]._replace(spread=spread)
+        if found and not measure:
+            found[MAJORITY] = self._system({part: [MAJORITY] for part in parts}, task)
+        return found
 
-    def epochs(self, variant: str, task: str, measure: str) -> int:
-        """Return after how many epochs each of a variant's runs was scored, on all tasks alike."""
-        return min(len(curve) for run in self._curves(variant, task, measure) for curve in run)
+    def _system(self, runs: Mapping[str, list[str]], task: str, measure: str = "") -> System:
+        drawn = {part: self._resampled(part) for part in runs}
+        examples, epochs = sum(n for _, n in drawn.values()), 0
+        if not measure:
+            parts = {t: np.stack([drawn[t][0][run] for run in of], 1) for t, of in runs.items()}
+            return System(_of_task(parts, task), runs, examples)
+        curves = []
+        for of_seed in zip(*runs.values(), strict=True):
+            run = dict(zip(runs, of_seed, strict=True))
+            train = self._curve(run, "train", task, "loss" * (measure == "loss"))
+            curves.append((train, self._curve(run, "dev", task)))
+        epochs = min(len(curve) for pair in curves for curve in pair)
+        enough = epochs >= LEAST[measure]
+        values = [measured(measure, *pair) if enough else np.nan for pair in curves]
+        return System(np.tile(values, (RESAMPLES + 1, 1)), runs, examples, epochs)
 
-    def majority(self, task: str) -> Sample:
-        """Return the scores of always predicting the most frequent dev label."""
-        return combined({each: self._of(each, [MAJORITY]) for each in self._tasks(task)}, task)
+    def _curve(self, run: Mapping[str, str], split: str, task: str, metric: str = "") -> Floats:
+        """Return the score by epoch of a run, from the run of each of its tasks.
 
-    def same(self, variant: str, other: str, task: str) -> bool:
-        """Whether two variants are the same trained stages under two names."""
-        one, two = (self._runs(name, task) for name in (variant, other))
-        return all(set(one[each].values()) & set(two[each].values()) for each in one)
+        Of another `metric` it is the mean over each epoch, and overall the tasks' sum. There is
+        none if the tasks were not scored equally often.
+        """
+        curves = {}
+        for part, name in run.items():
+            of = {"split": split, "task": part, "metric": metric or TASKS[part].metric}
+            path = self._files[name].with_name("history.parquet")
+            rows = read_file(path, ("epoch", "value"), of)
+            epochs = rows.group_by("epoch").aggregate([("value", "mean")]).sort_by("epoch")
+            curves[part] = np.asarray(epochs["value_mean"], float)
+        if len({*map(len, curves.values())}) > 1:
+            return np.empty(0)
+        return np.sum([*curves.values()], axis=0) if metric else _of_task(curves, task)
 
-    def examples(self, task: str) -> int:
-        """Return the number of dev examples; for an overall rule, of its tasks together."""
-        return sum(self._resampled(each)[2] for each in self._tasks(task))
-
-    def _file(self, run: str, name: str) -> Path:
-        return self._files[run].with_name(f"{name}.parquet")
-
-    def _tasks(self, task: str) -> tuple[str, ...]:
-        return self._overall if task in RULES else (task,)
-
-    def _runs(self, variant: str, task: str) -> dict[str, dict[int, str]]:
-        """Return a variant's runs KEY.SEED by task and seed."""
-        found = {t: self._scores.get(Of(variant, "dev", t), {}) for t in self._tasks(task)}
-        return {t: {n: f"{score.key}.{n}" for n, score in of.items()} for t, of in found.items()}
-
-    def _own(self, variant: str, task: str, measure: str) -> Sample:
-        if measure:
-            curves = self._curves(variant, task, measure)
-            values = np.array([measured(measure, *run) for run in curves])
-            return Sample(values, np.tile(values, (RESAMPLES, 1)))
-        seeds = self.seeds(variant, task)
-        runs = self._runs(variant, task)
-        return combined(
-            {t: self._of(t, [of[seed] for seed in seeds]) for t, of in runs.items()}, task
-        )
-
-    def _share(self, task: str, measure: str) -> dict[Of, Spread]:
-        """Return the spread to be used of each variant that has learned `task`."""
-
-        def own(of: Of) -> Spread | None:
-            if of.measure != task or (measure and not self._has_curves(of.variant, task, measure)):
-                return None
-            one = self._own(of.variant, task, measure)
-            return own_spread(one.values, one.draws)
-
-        return shared_spreads(self._scores, own, self._overall)
-
-    def _of(self, task: str, runs: Iterable[str]) -> Sample:
-        places, scores, _ = self._resampled(task)
-        at = [places[run] for run in runs]
-        return Sample(scores.values[at], scores.draws[:, at])
-
-    def _resample(self, task: str) -> tuple[dict[str, int], Sample, int]:
-        """Return the places of a task's runs in scores on the same draws, these, and examples."""
-        variants = {of.variant for of in self._scores}
-        of_task = [self._runs(name, task)[task].values() for name in sorted(variants)]
-        runs = list(dict.fromkeys(run for of in of_task for run in of))
-        read = read_predicted([self._file(run, "predictions") for run in runs], task)
+    def _resample(self, task: str) -> tuple[dict[str, Floats], int]:
+        """Return the scores [1 + b] of all runs of a task, and the number of examples."""
+        of_task = (seeds for of, seeds in self._scores.items() if of[1:] == ("dev", task))
+        runs = list({f"{one.key}.{n}": None for of in of_task for n, one in of.items()})
+        paths = [self._files[run].with_name("predictions.parquet") for run in runs]
+        read = read_predicted(paths, task)
         values, counts = np.unique(read.label, return_counts=True)
         always = np.full(len(read.ids), values[counts.argmax()])
-        scores = sample(task, np.vstack([read.prediction, always]), read.label)
-        return {r: n for n, r in enumerate([*runs, MAJORITY])}, scores, len(read.ids)
-
-    def _has_curves(self, variant: str, task: str, measure: str) -> bool:
-        return variant in self._curved and self.epochs(variant, task, measure) >= LEAST[measure]
-
-    def _read(self, variant: str, task: str, measure: str) -> list[tuple[Floats, Floats]]:
-        """Return the curves on train and dev of a variant's runs."""
-        found, runs = [], self._runs(variant, task)
-        for seed in self.seeds(variant, task):
-            histories = {each: self._file(of[seed], "history") for each, of in runs.items()}
-            train = by_epoch(histories, "train", task, "loss" if measure == "loss" else "")
-            found.append((train, by_epoch(histories, "dev", task)))
-        return found
+        scores = resampled(task, np.vstack([read.prediction, always]), read.label)
+        return dict(zip([*runs, MAJORITY], scores.T, strict=True)), len(read.ids)

@@ -1,34 +1,24 @@
-"""What tuned variants tried and what was chosen: the file that says so, and how it is read."""
+"""What tuned variants tried and what was chosen, as `tuning.csv` says (`evaluate.choose`)."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from minbert.evaluate.text import read_csv
 
-COLUMNS = (
-    *("variant", "candidate", "settings", "chosen", "score", "low", "high", "seeds", "asked"),
-    "keys",
-)
-"""Of `tuning.csv`, a line a candidate; after them `sst_mean` and so on, the scores of single tasks.
 
-`chosen` is "yes" or empty, `score` the mean over `seeds` (those that were trained) on the choosing
-half of dev, `asked` the number of seeds asked for, `keys` those of the candidate's trainings.
-"""
-
-
-class Tuned(NamedTuple):
+@dataclass
+class Tuned:
     """What came of a tuned variant. `candidate` is the chosen one, `settings` its own in words.
 
     Both are "" if nothing is trained yet. `done` of the `wanted` runs, one for each candidate and
     seed, are finished, `candidates` are all that are tried.
     """
 
-    candidate: str
-    settings: str
-    done: int
-    wanted: int
-    candidates: Sequence[str]
+    candidate: str = ""
+    settings: str = ""
+    done: int = 0
+    wanted: int = 0
+    candidates: list[str] = field(default_factory=list)
 
     @property
     def runs(self) -> str:
@@ -38,14 +28,12 @@ class Tuned(NamedTuple):
 
 def read_tuning(path: Path) -> dict[str, Tuned]:
     """Return what came of each tuned variant in `tuning.csv` at `path`."""
-    lines: dict[str, list[dict[str, str]]] = {}
+    found: dict[str, Tuned] = {}
     for line in read_csv(path):
-        lines.setdefault(line["variant"], []).append(line)
-    found = {}
-    for variant, tried in lines.items():
-        chosen = next((line for line in tried if line["chosen"]), {"candidate": "", "settings": ""})
-        done = sum(len(line["seeds"].split()) for line in tried)
-        wanted = sum(int(line["asked"]) for line in tried)
-        names = [line["candidate"] for line in tried]
-        found[variant] = Tuned(chosen["candidate"], chosen["settings"], done, wanted, names)
+        one = found.setdefault(line["variant"], Tuned())
+        one.done += len(line["seeds"].split())
+        one.wanted += int(line["asked"])
+        one.candidates.append(line["candidate"])
+        if line["chosen"]:
+            one.candidate, one.settings = line["candidate"], line["settings"]
     return found

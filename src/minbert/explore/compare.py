@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ import pandas as pd
 
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
-from minbert.evaluate.bootstrap import Sample, combined, difference, sample
+from minbert.evaluate.bootstrap import difference
 from minbert.evaluate.predictions import Predicted, read_predicted
-from minbert.evaluate.reading import METRIC_TITLES
-from minbert.evaluate.text import one_line
+from minbert.evaluate.reading import Of, Score, Scores
+from minbert.evaluate.systems import Systems
 from minbert.explore.run import TEXTS, sentences
 from minbert.plan import describe as plans
 from minbert.predict.resolve_run import ResolvedVariant, earlier, find, plan_of
@@ -40,9 +39,9 @@ class Comparison:
     """How B differs from A; `about` says of each what it is. `str()` gives it as text.
 
     `spec` has a row for each setting, module of code or input that differs, by stage. `scores` has
-    the mean dev score of each on every task that both have, and of all by the paper's rule, with
-    the difference B - A and its 95 % interval; none where their dev examples differ. It is that of
-    the claims (docs/statistics.md, Method), but for the variance over seeds, which is the two
+    the mean dev score of each on every task that both have with the same dev examples, and of all
+    by the paper's rule, with the difference B - A and its 95 % interval. That is the one of the
+    claims (docs/statistics.md, Method), but for the variance over seeds, which is the two
     variants' own.
     `examples` are the dev examples that most seeds of one get right and of the other wrong (a value
     is right within a tenth of the labels' range), those that changed most first.
@@ -56,30 +55,25 @@ class Comparison:
     """Dev examples that were compared, by task."""
 
     def __str__(self) -> str:
-        sides = "\n".join(f"{side}  {about}" for side, about in zip("AB", self.about, strict=True))
+        blocks = ["\n".join(f"{side}  {of}" for side, of in zip("AB", self.about, strict=True))]
         spec = [
             f"{stage}  {said}"
             for stage, name, *pair in self.spec.to_numpy()
             for said in plans.shown({name: (pair[0], pair[1])})
         ]
-        table = self.scores.to_string(index=False, float_format="{:.3f}".format, na_rep="-")
-        how = (
-            "B - A on dev, with its 95 % interval over examples and seeds; none of other examples."
-        )
-        blocks = [sides, "\n".join(spec or ["the same training"]), f"{table}\n{how}"]
-        return "\n\n".join([*blocks, *("\n".join(self._changed(task)) for task in self.counts)])
-
-    def _changed(self, task: str) -> Iterator[str]:
-        """Yield how many examples of a task changed, and some of them."""
-        of_task = self.examples[self.examples["task"] == task]
-        changed = {change: of_task[of_task["change"] == change] for change in (WORSE, BETTER)}
-        counts = ", ".join(f"{len(rows)} {change}" for change, rows in changed.items())
-        yield f"{task}: {counts}, of {self.counts[task]} dev examples"
-        for row in pd.concat([rows.head(SHOWN) for rows in changed.values()]).itertuples():
-            texts = [one_line(of) for of in (row.sentence1, row.sentence2) if isinstance(of, str)]
-            said = " | ".join(shorten(text, LONGEST, placeholder=" ...") for text in texts)
-            said = said or f"({row.id}: its text is not here)"
-            yield f"  {row.change}, {row.A:.3g} -> {row.B:.3g}, label {row.label:.3g}: {said}"
+        blocks.append("\n".join(spec) or "the same training")
+        table = self.scores.to_string(index=False, float_format="{:.3f}".format)
+        blocks.append(f"{table}\nB - A on dev, with its 95 % interval over examples and seeds.")
+        for task, count in self.counts.items():
+            rows = self.examples[self.examples["task"] == task].drop(columns="task")
+            ways = ", ".join(f"{(rows['change'] == way).sum()} {way}" for way in (WORSE, BETTER))
+            blocks.append(f"{task}: {ways}, of {count} dev examples")
+            if len(shown := rows.groupby("change").head(SHOWN).dropna(axis=1, how="all")):
+                digits = "{:.3g}".format
+                blocks.append(
+                    shown.to_string(index=False, float_format=digits, max_colwidth=LONGEST)
+                )
+        return "\n\n".join(blocks)
 
 
 def compare(root: Path, one: str, other: str | None = None) -> Comparison:
@@ -105,38 +99,42 @@ def compare(root: Path, one: str, other: str | None = None) -> Comparison:
 
 
 def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
-    rows: list[dict[str, Any]] = []
-    changed = [pd.DataFrame(columns=EXAMPLES)]
-    compared: dict[str, tuple[list[Sample], list[list[int]]]] = {}
-    counts: dict[str, int] = {}
-    for task in (task for task in one.tasks if task in other.tasks):
-        seeds = [sorted(n for n, keys in of.chosen.items() if task in keys) for of in (one, other)]
-        if not all(seeds):
+    scores: Scores = {}
+    files: dict[str, Path] = {}
+    for side, each in (("A", one), ("B", other)):
+        for seed, keys in each.chosen.items():
+            for task, key in keys.items():
+                scores.setdefault(Of(side, "dev", task), {})[seed] = Score(np.nan, key, None)
+                folder = node_folder(each.root, "train", key, seed)
+                files[f"{key}.{seed}"] = folder / "predictions.parquet"
+    rule, overall = _overall_rule(one)
+    systems = Systems(scores, files, overall)
+    measures: dict[str, tuple[str, str]] = {t: (t, TASKS[t].metric) for t in one.tasks}
+    if rule and (rule, overall) == _overall_rule(other):
+        measures[rule] = "overall", rule
+    rows, changed, counts = [], [], {}
+    for measure, names in measures.items():
+        try:
+            found = systems.of(measure)
+        except UserError:  # Their examples differ.
             continue
-        a, b = (_predicted(*of, task) for of in zip((one, other), seeds, strict=True))
-        sides = [sample(task, of.prediction, of.label) for of in (a, b)]
-        least = None
-        if a.ids == b.ids and np.array_equal(a.label, b.label):
-            compared[task], counts[task] = (sides, seeds), len(a.ids)
-            changed.append(_changed(task, a, b, one))
-            least = 0.0 if np.array_equal(a.prediction, b.prediction) else 1 / len(a.ids)
-        row = {"task": task, "metric": METRIC_TITLES[TASKS[task].metric]}
-        rows.append(row | _score(sides, least))
-    rule, tasks = _overall_rule(one)
-    if (rule, tasks) == _overall_rule(other) and len(tasks) > 1 and set(tasks) <= counts.keys():
-        seeds = compared[tasks[0]][1]
-        if all(compared[task][1] == seeds for task in tasks):
-            sides = [combined({task: compared[task][0][n] for task in tasks}, rule) for n in (0, 1)]
-            pairs = (compared[task][0] for task in tasks)
-            same = all(np.array_equal(a.values, b.values) for a, b in pairs)
-            least = 0.0 if same else 1 / sum(counts[task] for task in tasks)
-            row = {"task": "overall", "metric": rule}
-            rows.append(row | _score(sides, least))
+        if not {"A", "B"} <= found.keys():
+            continue
+        a, b = found["A"], found["B"]
+        change = difference(b, a, 0.0 if a.runs == b.runs else 1 / a.examples)
+        means = (side.scores[0].mean() for side in (a, b))
+        numbers = *means, change.value, *change.interval(), a.seeds, b.seeds
+        rows.append((*names, *numbers))
+        if measure in TASKS:
+            paths = [files[run] for side in (a, b) for run in side.runs[measure]]
+            sides = read_predicted(paths, measure).split([a.seeds, b.seeds])
+            changed.append(_changed(measure, sides, one))
+            counts[measure] = a.examples
     return Comparison(
         (_about(one), _about(other)),
-        pd.DataFrame(list(_spec(one, other)), columns=SPEC, dtype=object),
+        pd.DataFrame(_spec(one, other), columns=SPEC, dtype=object),
         pd.DataFrame(rows, columns=SCORES),
-        pd.concat(changed, ignore_index=True),
+        pd.concat(changed or [pd.DataFrame(columns=EXAMPLES)], ignore_index=True),
         counts,
     )
 
@@ -151,22 +149,13 @@ def _trained(found: ResolvedVariant) -> datetime:
     """Return when the last of a variant's trainings ended; long ago if none did."""
     runs = [(key, seed) for seed, keys in found.chosen.items() for key in keys.values()]
     paths = (node_folder(found.root, "train", *run) / "history.parquet" for run in runs)
-    ends = [max(read_file(path, ["time"])["time"].to_pylist()) for path in paths]
-    return datetime.fromtimestamp(max(ends, default=0))
-
-
-def _predicted(found: ResolvedVariant, seeds: Sequence[int], task: str) -> Predicted:
-    """Return what the trained seeds predict of a task on dev."""
-    folders = (node_folder(found.root, "train", found.chosen[n][task], n) for n in seeds)
-    return read_predicted([folder / "predictions.parquet" for folder in folders], task)
+    times = chain(*(read_file(path, ["time"])["time"].to_pylist() for path in paths))
+    return datetime.fromtimestamp(max(times, default=0))
 
 
 def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, ...]]:
-    """Yield (stage, name, A, B) of all that differs; stages match by name, or by place."""
-    pairs = [(stage, stage) for stage in one.stages]
-    if one.stages.keys() != other.stages.keys():
-        pairs = list(zip_longest(one.stages, other.stages))
-    for stage, their in pairs:
+    """Yield (stage, name, A, B) of all that differs; stages match by place."""
+    for stage, their in zip_longest(one.stages, other.stages):
         name = stage if stage == their else f"{stage} / {their}"
         if stage is None or their is None:
             yield name, "stage", stage, their
@@ -179,21 +168,6 @@ def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, .
                 yield name, of.removeprefix("stage."), *pair
 
 
-def _score(sides: Sequence[Sample], least: float | None) -> dict[str, Any]:
-    """Return both mean scores and their difference; its interval, if they have the same examples.
-
-    `least` is the weight of an example then.
-    """
-    one, other = sides
-    means = [float(side.values.mean()) for side in sides]
-    row = {"A": means[0], "B": means[1], "difference": means[1] - means[0]}
-    row |= {"seeds_A": len(one.values), "seeds_B": len(other.values)}
-    if least is None:
-        return row
-    low, high = difference(other, one, least).interval()
-    return row | {"low": low, "high": high}
-
-
 def _overall_rule(found: ResolvedVariant) -> tuple[str, tuple[str, ...]]:
     """Return the rule and the tasks of the overall score of a variant's paper; none if unknown."""
     paper = plan_of(found.root, found.paper).get("papers", {}).get(found.paper)
@@ -203,20 +177,14 @@ def _overall_rule(found: ResolvedVariant) -> tuple[str, tuple[str, ...]]:
     return paper["rule"], tuple(spec["overall_tasks"])
 
 
-def _changed(task: str, a: Predicted, b: Predicted, one: ResolvedVariant) -> pd.DataFrame:
+def _changed(task: str, sides: Sequence[Predicted], one: ResolvedVariant) -> pd.DataFrame:
     """Return the examples that most seeds of one side get right, and of the other wrong."""
-    before, after = over_runs(task, a), over_runs(task, b)
-    was, now = before.right / len(a.prediction), after.right / len(b.prediction)
-    frame = pd.DataFrame(
-        {
-            "task": task,
-            "change": np.where(was > now, WORSE, BETTER),
-            "id": a.ids,
-            "label": a.label,
-            "A": before.said,
-            "B": after.said,
-            "moved": np.abs(after.error - before.error),
-        }
-    )[(was - 0.5) * (now - 0.5) < 0]
+    old, new = (over_runs(task, side) for side in sides)
+    was, now = (of.right / len(side.prediction) for of, side in zip((old, new), sides, strict=True))
+    first = sides[0]
+    frame = pd.DataFrame({"id": first.ids, "label": first.label, "A": old.said, "B": new.said})
+    frame["task"], frame["change"] = task, np.where(was > now, WORSE, BETTER)
+    frame["moved"] = np.abs(new.error - old.error)
+    frame = frame[(was - 0.5) * (now - 0.5) < 0]
     frame = frame.sort_values("moved", ascending=False, kind="stable")
     return frame.merge(sentences(one.runs([task])[task]), how="left", on="id")[EXAMPLES]

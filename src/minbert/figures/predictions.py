@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from statistics import fmean
 
 import numpy as np
@@ -9,7 +10,7 @@ from matplotlib.axes import Axes
 
 from minbert.evaluate.floors import against_floor
 from minbert.evaluate.marks import GUESS
-from minbert.evaluate.predictions import Predicted, aligned, read_predicted
+from minbert.evaluate.predictions import Predicted, read_predicted
 from minbert.evaluate.reading import METRIC_TITLES
 from minbert.evaluate.scoring import accuracy, macro_f1, score_task
 from minbert.evaluate.statistics import NORMAL, Interval
@@ -40,11 +41,12 @@ def panel_each(
     there = [name for name, paths in files.items() if paths]
     if not there:
         return style.nothing(), inputs.absent
-    read = {name: read_predicted(files[name], task) for name in there[:MOST_PANELS]}
-    more = len(there) - len(read)
-    found = aligned(read, f"dev examples of '{task}'")
+    shown = there[:MOST_PANELS]
+    more = len(there) - len(shown)
+    read = read_predicted(chain(*(files[name] for name in shown)), task)
+    found = read.split([len(files[name]) for name in shown])
     figure, panels = style.panels(len(found), height)
-    for axes, name, one in zip(panels, read, found, strict=True):
+    for axes, name, one in zip(panels, shown, found, strict=True):
         tests = [against_floor(task, prediction, one.label) for prediction in one.prediction]
         lines = [style.shorten(labels[name], 30), *draw(axes, one)]
         if low := sum(not test.learned for test in tests):

@@ -90,7 +90,7 @@ def gains(inputs: Inputs, paper: PaperScores, pairs: Iterable[tuple[str, str]]) 
         for seed, score in by_seed.items()
         if of.measure in TASKS
     }
-    systems = Systems(paper.paper, paper.path, files, inputs.variants, paper.overall_tasks)
+    systems = Systems(paper.scores, files, paper.overall_tasks)
     printed = {
         (row["variant"], paper.rule if task == "overall" else task): value
         for row in inputs.about["rows"]
@@ -101,8 +101,8 @@ def gains(inputs: Inputs, paper: PaperScores, pairs: Iterable[tuple[str, str]]) 
     for (name, other), measure in product(pairs, paper.measures):
         ours = published = None
         if (mean := paper.get(name, measure)) and (below := paper.get(other, measure)):
-            one, two = (systems.sample(variant, measure) for variant in (name, other))
-            change = difference(one, two, 1 / systems.examples(measure))
+            one, two = (systems.of(measure)[variant] for variant in (name, other))
+            change = difference(one, two, 1 / one.examples)
             learned = mean.learned is not False and below.learned is not False
             ours = Interval(change.value, *change.interval(), min(mean.n, below.n), learned=learned)
         if {(name, measure), (other, measure)} <= printed.keys():

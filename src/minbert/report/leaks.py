@@ -28,13 +28,12 @@ def leaked(material: Material) -> Iterator[str]:
             if not (ids := in_train.get(of.measure)):
                 continue
             whole = read_predicted(material.predictions(by_seed), of.measure)
-            if not (clean := whole.of(set(whole.ids) - ids)).ids:
+            if not (clean := [n for n, name in enumerate(whole.ids) if name not in ids]):
                 continue
-            shared = len(whole.ids) - len(clean.ids)
-            counts[of.measure] = f"{shared:,} of {len(whole.ids):,}"
+            counts[of.measure] = f"{len(whole.ids) - len(clean):,} of {len(whole.ids):,}"
             scores = [
-                [score_task(of.measure, said, one.label) for said in one.prediction]
-                for one in (clean, whole)
+                [score_task(of.measure, said[part], whole.label[part]) for said in whole.prediction]
+                for part in (clean, slice(None))
             ]
             label = material.labels[paper, of.variant]
             changes.setdefault(of.measure, {})[label] = fmean(scores[0]) - fmean(scores[1])

@@ -7,10 +7,9 @@ from minbert.evaluate import claims
 from minbert.evaluate.table import Section, sections
 from minbert.evaluate.table_notes import remarks
 from minbert.evaluate.table_rows import Row, table_of
-from minbert.evaluate.verdicts import FAILS, HOLDS
 from minbert.report.material import Material
 
-MARKS = {FAILS: "fails", HOLDS: "holds"}
+MARKS = {claims.FAILS: "fails", claims.HOLDS: "holds"}
 """The CSS class of each verdict; others have none."""
 
 
