@@ -10,9 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from run_files import history, score
 
-from minbert.base.errors import UserError
 from minbert.evaluate.reading import SCHEMA, Score, read_scores
-from minbert.evaluate.score import Run, best_of, choose
+from minbert.evaluate.score import Run, best_of_each_task, choose
 from minbert.spec.task import TASKS
 
 # (task, split) -> (predictions, labels); None in place of the labels: they are not public
@@ -130,21 +129,17 @@ def test_the_gain_is_over_the_single_tasks_of_the_same_seed(tmp_path: Path) -> N
 
     solved("alone.0", (1, 2), HALF, 0.5, 0.4, 0.2)
     solved("alone.1", (2, 4), WHOLE)
-    for seed in (0, 2):
-        solved(f"b.{seed}", (2, 1), WHOLE, 0.6, 0.4, 0.1)
+    for seed in (0, 1, 2):
+        solved(f"b.{seed}", (2, 1), WHOLE, *[0.6, 0.4, 0.1] * (seed == 0))
     variants = [variant(name, name) for name in ("alone", "b")]
     rows = score(tmp_path / "scores.parquet", *variants, seeds=range(3), single="alone")
     rows = [row for row in rows if row["metric"] == "delta_m"]
-    # Seed 2 is over the means .375, .75 and .75.
-    gains = [0, 0, 100 * (1 - 0.5 + 1) / 3, 100 * (1 / 3 - 2 / 3 + 1 / 3) / 3]
+    assert [(row["variant"], row["seed"]) for row in rows] == [
+        (n, s) for n in ("alone", "b") for s in (0, 1)
+    ]
+    gains = [0, 0, 100 * (1 - 0.5 + 1) / 3, 100 * (0 - 0.75 + 0) / 3]
     assert [row["value"] for row in rows] == pytest.approx(gains, abs=1e-9)
     assert rows[2]["last"] == pytest.approx(100 * (0.2 - 0.5) / 3) and rows[3]["last"] is None
-
-
-def test_predictions_that_are_not_numbers_are_named(tmp_path: Path) -> None:
-    train(tmp_path, "bad.0", {("sst", "dev"): ([1, float("nan")], [1, 1])})
-    with pytest.raises(UserError, match=r"bad.0/predictions.*1 of 2 predictions .* id 'dev1'"):
-        score(tmp_path / "scores.parquet", variant("v", "bad", ["sst"]))
 
 
 def runs(key: str, *seeds: dict[str, float], split: str = "dev") -> dict[int, Run]:
@@ -155,38 +150,43 @@ def runs(key: str, *seeds: dict[str, float], split: str = "dev") -> dict[int, Ru
     }
 
 
+RUNS = {
+    "steady": runs("steady", {"sst": 0.3, "para": 0.5, "sts": 1.0}),
+    "sharp": runs("sharp", {"sst": 0.7, "para": 0.8, "sts": 0.0}),
+    "uneven": runs("uneven", {"sst": 0.9}, {"sst": 0.1}),
+    "even": runs("even", {"sst": 0.6}, {"sst": 0.6}),
+    "same": runs("same", {"sst": 0.7}, {"sst": 0.5}),
+    "once": runs("once", {"sst": 0.9}),
+    "none": {},
+}
+
+
 @pytest.mark.parametrize(
-    ("order", "by", "rule", "expected"),
+    ("order", "rule", "expected"),
     [
         # With r as (r + 1) / 2 they are .600 and .667, plainly .600 and .500.
-        ("steady sharp", "overall", "plain", dict.fromkeys(THREE, "steady")),
-        ("steady sharp", "overall", "normalised", dict.fromkeys(THREE, "sharp")),
-        ("steady sharp", "task", "plain", {"sst": "sharp", "para": "sharp", "sts": "steady"}),
-        ("uneven even once", "task", "plain", {"sst": "even"}),
-        ("even same", "task", "plain", {"sst": "even"}),
-        ("same even", "task", "plain", {"sst": "same"}),
-        ("even none", "overall", "plain", {}),
+        ("steady sharp", "plain", "steady"),
+        ("steady sharp", "normalised", "sharp"),
+        ("uneven even once none", "plain", "even"),
+        ("even same", "plain", "even"),
+        ("same even", "plain", "same"),
+        ("none", "plain", ""),
     ],
 )
-def test_the_best_of_others(order: str, by: str, rule: str, expected: dict[str, str]) -> None:
-    """The first of equals, among those with the most seeds, if they have the tasks."""
-    known = {
-        "steady": runs("steady", {"sst": 0.3, "para": 0.5, "sts": 1.0}),
-        "sharp": runs("sharp", {"sst": 0.7, "para": 0.8, "sts": 0.0}),
-        "uneven": runs("uneven", {"sst": 0.9}, {"sst": 0.1}),
-        "even": runs("even", {"sst": 0.6}, {"sst": 0.6}),
-        "same": runs("same", {"sst": 0.7}, {"sst": 0.5}),
-        "once": runs("once", {"sst": 0.9}),
-        "none": {},
-    }
-    found = best_of(known, order.split(), by, rule, THREE)
-    assert {task: score.key for (_, task, _), score in found.get(0, {}).items()} == expected
+def test_the_best_of_others(order: str, rule: str, expected: str) -> None:
+    """The first of equals, among those with the most seeds."""
+    assert choose(RUNS, order.split(), rule, THREE) == expected
+
+
+def test_each_task_is_from_its_own_best() -> None:
+    (run,) = best_of_each_task(RUNS, ["steady", "none", "sharp"]).values()
+    keys = {task: score.key for (_, task, _), score in run.items()}
+    assert keys == {"sst": "sharp", "para": "sharp", "sts": "steady"}
 
 
 def test_the_half_of_dev_that_chose_the_epoch_chooses_the_best_too() -> None:
     known = {
-        key: {0: {**runs(key, {"sst": half}, split="selection")[0], **runs(key, {"sst": dev})[0]}}
+        key: {0: runs(key, {"sst": half}, split="selection")[0] | runs(key, {"sst": dev})[0]}
         for key, half, dev in (("a", 0.6, 0.4), ("b", 0.5, 0.9))
     }
     assert choose(known, ["a", "b"], "plain", ["sst"]) == "a"
-    assert best_of(known, ["a", "b"], "task", "plain", THREE) == known["a"]

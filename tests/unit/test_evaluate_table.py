@@ -2,61 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from minbert.evaluate import index, table
 from minbert.evaluate import text as typeset
-from minbert.evaluate.index import build_index
 from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.statistics import NORMAL
-from minbert.evaluate.table import write_table
-from minbert.evaluate.table_rows import read_table
 from minbert.evaluate.text import read_csv
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
 PUBLISHED = {"sst": 0.5, "para": 0.8, "sts": 0.6, "other": None, "overall": 0.7}
-
-
-def scores(folder: Path, *values: tuple[Any, ...] | dict[str, Any]) -> Path:
-    """Write a score table of paper `p`: (variant, seed, split, task, metric, value, last), or more.
-
-    In what is given by name, seed, split and metric may be missing.
-    """
-    names = ("variant", "seed", "split", "task", "metric", "value", "last")
-    lines = []
-    for value in values:
-        line = value if isinstance(value, dict) else dict(zip(names, value, strict=False))
-        metric = TASKS[line["task"]].metric if line["task"] in TASKS else "plain"
-        about = {"paper": "p", "key": f"k{line['variant']}", "seed": 0, "split": "dev"}
-        lines.append(about | {"metric": metric} | line)
-    pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), folder / "scores.parquet")
-    return folder / "scores.parquet"
+"""The figures of a row, if a test does not say others."""
 
 
 def row(label: str, variant: str, **more: Any) -> dict[str, Any]:
-    about = {"row": label, "variant": variant, "split": "dev"}
+    """Return what the plan says of a row."""
+    about = {"row": label, "variant": variant, "split": "dev", "table": None, "choice": {}}
+    about |= {"note": "", "other_task": None, "parameters": None, "parameters_bert_base": None}
     return about | {"published": PUBLISHED, "tasks": list(TASKS.built_in)} | more
 
 
-def table(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
-    about = {"paper": "p", "title": "Table 1", "caption": "Sharing depth.", "rule": "normalised"}
-    about |= {"backbone": "tiny", "data": "built-in"}
-    return about | {"seeds": [0, 1], "rows": list(rows)} | more
+class Tables:
+    """The scores of paper `p` in a folder, and the table and index made of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def score(self, *values: tuple[Any, ...] | dict[str, Any]) -> None:
+        """Write scores: (variant, seed, task, value, last), or more by names."""
+        lines = []
+        for value in values:
+            names = ("variant", "seed", "task", "value", "last")
+            line = value if isinstance(value, dict) else dict(zip(names, value, strict=False))
+            about = {"paper": "p", "key": f"k{line['variant']}", "seed": 0, "split": "dev"}
+            if line["task"] in TASKS:
+                lines.append(about | {"metric": TASKS[line["task"]].metric} | line)
+            else:
+                lines.append(about | line | {"task": "overall", "metric": line["task"]})
+        pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), self.folder / "scores.parquet")
+
+    def build(
+        self, *rows: dict[str, Any], failures: Mapping[str, str] = {}, **more: Any
+    ) -> tuple[list[dict[str, str]], str, str]:
+        """Return the lines of the csv, and the table in markdown and LaTeX."""
+        spec = {"paper": "p", "title": "Table 1", "caption": "Sharing depth.", "rows": list(rows)}
+        spec |= {"rule": "normalised", "tasks": OVERALL_TASKS, "overall_tasks": OVERALL_TASKS}
+        spec |= {"backbone": "tiny", "data": "built-in", "seeds": [0, 1], "footnotes": []}
+        spec |= {"single": None, "labels": {}, "selection_split": "dev"} | more
+        job: Any = SimpleNamespace(spec=spec, out=self.folder, needs=lambda _: {})
+        job.need, job.failed = lambda _: self.folder / "scores.parquet", lambda _: failures
+        table.make(job)
+        text, tex = (
+            (self.folder / f"table.{ending}").read_text("utf-8") for ending in ("md", "tex")
+        )
+        return read_csv(self.folder / "table.csv"), text, tex
+
+    def index(self, *rows: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
+        """Return the index of published rows after `build`: the lines of the csv, and the text."""
+        needs = {"p": self.folder / "table.csv"}
+        job: Any = SimpleNamespace(spec={"published": rows}, out=self.folder, needs=lambda _: needs)
+        index.make(job)
+        return read_csv(self.folder / "index.csv"), (self.folder / "index.md").read_text("utf-8")
 
 
-def build(
-    made: Path, spec: dict[str, Any], failures: Mapping[str, str] = {}
-) -> tuple[list[dict[str, str]], str, str]:
-    """Return the lines of the csv, and the table in markdown and LaTeX."""
-    folder = made.parent
-    write_table(read_table(spec, made, failures), folder)
-    texts = [(folder / f"table.{ending}").read_text(encoding="utf-8") for ending in ("md", "tex")]
-    return read_csv(folder / "table.csv"), texts[0], texts[1]
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    return Tables(tmp_path)
+
+
+@pytest.fixture
+def two_seeds(tables: Tables) -> Tables:
+    values = {"sst": (0.40, 0.42), "para": (0.7, 0.7), "sts": (-0.1, -0.3)}
+    values |= {"normalised": (0.5, 0.5), "plain": (0.3, 0.3)}
+    of = [("a", seed, task, pair[seed]) for task, pair in values.items() for seed in (0, 1)]
+    extra = {"variant": "a", "task": "sst", "metric": "macro_f1", "value": 0.99}
+    tables.score(*of, extra, ("b", 0, "sst", 0.45))
+    return tables
 
 
 def cells(markdown: str) -> list[list[str]]:
@@ -64,36 +93,17 @@ def cells(markdown: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
-def shown(text: str, label: str = "A") -> dict[str, str]:
-    """Return the cells of a row by the headings."""
+def shown(text: str, label: str, heads: Sequence[str]) -> list[str]:
+    """Return the cells of a row below the `heads`."""
     head, _, *body = cells(text)
     (found,) = (dict(zip(head, line, strict=True)) for line in body if line[0] == label)
-    return found
+    return [found[name] for name in heads]
 
 
-@pytest.fixture
-def two_seeds(tmp_path: Path) -> Path:
-    return scores(
-        tmp_path,
-        ("a", 0, "dev", "sst", "accuracy", 0.40),
-        ("a", 1, "dev", "sst", "accuracy", 0.42),
-        ("a", 0, "dev", "sst", "macro_f1", 0.99),
-        ("a", 0, "dev", "para", "accuracy", 0.7),
-        ("a", 1, "dev", "para", "accuracy", 0.7),
-        ("a", 0, "dev", "sts", "pearson", -0.1),
-        ("a", 1, "dev", "sts", "pearson", -0.3),
-        ("a", 0, "dev", "overall", "normalised", 0.5),
-        ("a", 1, "dev", "overall", "normalised", 0.5),
-        ("a", 0, "dev", "overall", "plain", 0.3),
-        ("a", 1, "dev", "overall", "plain", 0.3),
-        ("b", 0, "dev", "sst", "accuracy", 0.45),
-    )
-
-
-def test_golden(two_seeds: Path) -> None:
+def test_golden(two_seeds: Tables) -> None:
     counts = {"parameters": 1_234_567, "parameters_bert_base": 110_000_000}
-    spec = table(row("Row A", "a", **counts), row("B", "b", note="SST only"))
-    (line, _), text, tex = build(two_seeds, spec)
+    rows = row("Row A", "a", **counts), row("B", "b", note="SST only")
+    (line, _), text, tex = two_seeds.build(*rows)
     known = {"row": "Row A", "status": "scored", "seeds": "2", "sst_published": "0.5"}
     known |= {"sst_mean": "0.41", "sst_n": "2", "overall_normalised_mean": "0.5"}
     known |= {"overall_plain_mean": "0.3", "overall_rule": "normalised", "keys": "ka"}
@@ -125,45 +135,36 @@ def test_golden(two_seeds: Path) -> None:
 NASTY = "a_b & 50% #1 | {x} $y$ [z] <i> \\ ~ ^ *s*"
 
 
-def test_text_is_escaped_everywhere(two_seeds: Path) -> None:
-    spec = table(row(NASTY, "a", note=f"note {NASTY}"), footnotes=[f"foot {NASTY}"])
-    spec |= {"title": NASTY, "caption": NASTY, "backbone": NASTY, "data": NASTY}
-    lines, text, tex = build(two_seeds, spec)
+def test_text_is_escaped_everywhere(two_seeds: Tables) -> None:
+    of = {"footnotes": [f"foot {NASTY}"], **dict.fromkeys(("title", "caption", "backbone"), NASTY)}
+    lines, text, tex = two_seeds.build(row(NASTY, "a", note=f"note {NASTY}"), data=NASTY, **of)
     assert lines[0]["row"] == NASTY
     assert text.count(typeset.markdown(NASTY)) == text.count("50%") == 7
     assert tex.count(typeset.latex(NASTY)) == tex.count(r"50\%") == 7
 
 
-def test_gains_and_the_last_epochs_scores_stand_beside_the_best(tmp_path: Path) -> None:
-    made = scores(
-        tmp_path,
-        ("a", 0, "dev", "sst", "accuracy", 0.50, 0.40),
-        ("a", 1, "dev", "sst", "accuracy", 0.52, 0.48),
-        ("a", 0, "dev", "sts", "pearson", 0.50, None),
-        ("a", 0, "dev", "overall", "normalised", 0.70, 0.65),
-        ("a", 1, "dev", "overall", "normalised", 0.72, 0.61),
-        ("a", 0, "dev", "overall", "delta_m", -1.0),
-        ("a", 1, "dev", "overall", "delta_m", -2.0),
-        ("b", 1, "dev", "overall", "delta_m", 3.126),
-        ("b", 0, "dev", "sts", "pearson", 0.50, None),
-        ("c", 0, "dev", "sts", "pearson", 0.50, None),
+def test_gains_and_the_last_epochs_scores_stand_beside_the_best(tables: Tables) -> None:
+    tables.score(
+        *(("a", 0, "sst", 0.50, 0.40), ("a", 1, "sst", 0.52, 0.48), ("a", 0, "sts", 0.5, None)),
+        *(("a", 0, "normalised", 0.70, 0.65), ("a", 1, "normalised", 0.72, 0.61)),
+        *(("a", 0, "delta_m", -1.0), ("a", 1, "delta_m", -2.0), ("b", 1, "delta_m", 3.126)),
+        *(("b", 0, "sts", 0.50, None), ("c", 0, "sts", 0.50, None)),
     )
-    about = {"single": "a", "labels": {"a": "one by one"}}
-    spec = table(row("A", "a"), row("B", "b"), row("C", "c"), **about)
-    lines, text, tex = build(made, spec)
+    rows = row("A", "a"), row("B", "b"), row("C", "c")
+    lines, text, tex = tables.build(*rows, single="a", labels={"a": "one by one"})
     assert [lines[0][name] for name in ("sst_last", "sts_last")] == ["0.44", ""]
-    assert shown(text)["Overall last epoch†"] == "0.630"
+    assert shown(text, "A", ["Overall last epoch†"]) == ["0.630"]
     assert [line["delta_m_mean"] for line in lines] == ["-1.5", "3.126", ""]
     assert float(lines[0]["delta_m_low"]) == pytest.approx(-1.5 - 12.706 * 0.5, abs=1e-3)
-    gains = [shown(text, name)["Δm (%)"] for name in "ABC"]
+    gains = [shown(text, name, ["Δm (%)"])[0] for name in "ABC"]
     assert gains == ["-1.50 ± 6.35", "+3.13 (n = 1)", "—"]
     for said in (text, tex):
         assert "averaged over the rows: SST +0.070; the csv has every row" in said
         assert "the gain over 'one by one', which trains each task alone" in said
 
 
-def test_rows_without_scores_say_why(two_seeds: Path) -> None:
-    spec = table(
+def test_rows_without_scores_say_why(two_seeds: Tables) -> None:
+    lines, text, _ = two_seeds.build(
         row("dev, not yet", "none"),
         row("test, scored on dev", "a", split="test"),
         row("test, not yet", "none", split="test"),
@@ -171,28 +172,12 @@ def test_rows_without_scores_say_why(two_seeds: Path) -> None:
         row("said in words", "none", published={}),
         rule="plain",
     )
-    lines, text, _ = build(two_seeds, spec)
     expected = ["not run", "no labels", "not run", "not run", "not run"]
     assert [line["status"] for line in lines] == expected
     _, _, *body = cells(text)
     assert [line[3] for line in body] == [*expected[:3], "—", "not run"]
     assert [line[9] for line in body] == expected
-    assert build(two_seeds, table())[0] == []
-
-
-def test_each_task_of_the_paper_has_a_column(tmp_path: Path) -> None:
-    made = scores(
-        tmp_path,
-        ("l", 0, "dev", "lmrd", "accuracy", 0.7),
-        ("l", 0, "dev", "cfimdb", "accuracy", 0.9),
-    )
-    tasks = ["sst", "para", "sts", "cfimdb", "lmrd"]
-    other = {"published": {"other": 0.97}}
-    (line,), text, _ = build(made, table(row("A", "l", **other, other_task="lmrd"), tasks=tasks))
-    assert (line["other_task"], line["lmrd_published"]) == ("lmrd", "0.97")
-    found = shown(text)
-    assert (found["LMRD paper"], found["LMRD ours"]) == ("0.970", "0.700")
-    assert (found["CFIMDB paper"], found["CFIMDB ours"]) == ("—", "0.900")
+    assert two_seeds.build()[0] == []
 
 
 def test_escaping_golden() -> None:
@@ -214,37 +199,32 @@ def held(variant: str, task: str, value: float, p: float, **more: Any) -> dict[s
     return line | {"constant": False, "error": 0.01} | more
 
 
-def test_scores_at_their_floor_are_marked_below_a_line_of_floors_for_each_split(
-    tmp_path: Path,
-) -> None:
-    made = scores(
-        tmp_path,
-        held("good", "sst", 0.5, 0.001),
-        held("good", "para", 0.63, 0.2),
+def test_scores_at_their_floor_are_marked_below_floors_for_each_split(tables: Tables) -> None:
+    tables.score(
+        *(held("good", "sst", 0.5, 0.001), held("good", "para", 0.63, 0.2)),
         held("good", "sts", 0.4, 0.05),
-        {"variant": "good", "task": "overall", "value": 0.5, "floor": 0.29},
+        {"variant": "good", "task": "plain", "value": 0.5, "floor": 0.29},
         held("good", "sst", 0.5, 0.001, split="test", floor=0.28),
         *(held("some", "para", 0.6, p, seed=n) for n, p in enumerate((0.001, 0.3, 0.01))),
         held("some", "sst", 0.25, 1.0, constant=True),
-        held("some", "sst", 0.2, 1.0, seed=1),
-        held("some", "sst", 0.3, 0.01, seed=2),
+        *(held("some", "sst", 0.2, 1.0, seed=1), held("some", "sst", 0.3, 0.01, seed=2)),
     )
     rows = [row(name, name) for name in ("good", "some")]
-    lines, text, tex = build(made, table(*rows, row("tested", "good", split="test")))
-    good, some = (shown(text, name) for name in ("good", "some"))
-    assert good["SST ours"] == f"0.500 ± {0.01 * NORMAL:.3f}"
-    assert good["Paraphrase ours"].endswith(" °") and not good["STS ours"].endswith("°")
-    assert some["Paraphrase ours"].endswith(" °1/3")
-    assert some["SST ours"].endswith(" ‡1/3 °1/3")
+    lines, text, tex = tables.build(*rows, row("tested", "good", split="test"))
+    heads = ["SST ours", "Paraphrase ours", "STS ours"]
+    sst, para, sts = shown(text, "good", heads)
+    assert sst == f"0.500 ± {0.01 * NORMAL:.3f}" and para.endswith(" °") and not sts.endswith("°")
+    sst, para, _ = shown(text, "some", heads)
+    assert para.endswith(" °1/3") and sst.endswith(" ‡1/3 °1/3")
     columns = ("para_above", "para_floor", "sst_above", "sst_constant")
     assert [lines[1][name] for name in columns] == ["2", "0.62", "1", "1"]
     assert r"$^\circ$" in tex and r"$\ddagger$" in tex
     head, _, *floors = cells(text)[:4]
-    names = ("Row", "Split", "SST paper", "SST ours", "STS ours", "Overall plain")
+    names = ("Row", "Split", "SST paper", *heads[::2], "Overall plain", "n", "Parameters here")
     found = [[line[head.index(name)] for name in names] for line in floors]
     assert found == [
-        ["Floor", "dev", "—", "0.250", "0.000", "0.290"],
-        ["Floor", "test", "—", "0.280", "—", "—"],
+        ["Floor", "dev", "—", "0.250", "0.000", "0.290", "—", "—"],
+        ["Floor", "test", "—", "0.280", "—", "—", "—", "—"],
     ]
 
 
@@ -256,29 +236,25 @@ def published(variant: str, table: str, paper: str = "p", **more: Any) -> dict[s
     return names | {"split": "dev", "figures": FIGURES} | more
 
 
-def test_tables_of_the_paper_are_sections_and_the_index_counts_by_status(tmp_path: Path) -> None:
+def test_tables_of_the_paper_are_sections_and_the_index_counts_by_status(tables: Tables) -> None:
     """Three published rows in two tables, and one that the paper has not; b has failed."""
-    values = {"a": 0.25, "c": 0.75, "extra": 0.5}
-    found = [{"variant": name, "task": "sst", "value": value} for name, value in values.items()]
+    tables.score(("a", 0, "sst", 0.25), ("c", 0, "sst", 0.75), ("extra", 0, "sst", 0.5))
     places = {"c": "text", "a": "1", "b": "1", "extra": None}
     rows = [row(f"Row {n}", n, table=of, published=FIGURES) for n, of in places.items()]
     failures = {"b": "stage 'main', seed 0: UserError: too | hot", "a": "an old failure"}
-    made = scores(tmp_path, *found)
-    lines, text, latex = build(made, table(*rows, title="T", footnotes=["A foot."]), failures)
+    lines, text, latex = tables.build(*rows, failures=failures, footnotes=["A foot."])
     heads = [line for line in text.splitlines() if line.startswith("#")]
     ends = ["## In the text", "## Not in the paper", "## How to read this"]
-    assert heads == ["# T", "## Table 1", *ends]
+    assert heads == ["# Table 1", "## Table 1", *ends]
     first = text.split("## In the text")[0]
     assert "Row a" in first and "Row c" not in first and r"too \| hot" in first
     assert r"\label{tab:p-Table-1}" in latex and r"\label{tab:p-In-the-text}" in latex
     assert [line["status"] for line in lines] == ["scored", "scored", "failed", "scored"]
     assert "too | hot" in lines[2]["reason"] and not lines[1]["reason"]
     of = [published("a", "1"), published("b", "1"), published("c", "text")]
-    build_index([*of, published("a", "1", "other")], [tmp_path / "table.csv"], tmp_path)
-    index = read_csv(tmp_path / "index.csv")
+    index, text = tables.index(*of, published("a", "1", "other"))
     assert [line["status"] for line in index] == ["scored", "failed", "scored", "not configured"]
     assert [line["sst_ours"] for line in index] == ["0.25", "", "0.75", ""]
-    text = (tmp_path / "index.md").read_text(encoding="utf-8")
     assert "\n2 of 4 published rows scored (1 failed, 1 not configured).\n" in text
     assert "sst 0.500" in text and "sst 0.250" in text and text.endswith("\nBackbone: tiny.\n")
 
@@ -287,22 +263,25 @@ def test_tables_of_the_paper_are_sections_and_the_index_counts_by_status(tmp_pat
     ("figures", "scored", "status", "ours"),
     [
         ({"sst": 0.5, "para": 0.8}, "lmrd", "no labels", ""),
-        ({"overall": 0.5}, "overall", "scored", "overall 0.750"),
+        ({"overall": 0.5}, "plain", "scored", "overall 0.750"),
         ({"other": 0.5}, "lmrd", "scored", "other 0.750"),
     ],
 )
 def test_a_row_is_scored_if_a_figure_of_the_paper_has_a_score(
-    figures: dict[str, float], scored: str, status: str, ours: str, tmp_path: Path
+    figures: dict[str, float], scored: str, status: str, ours: str, tables: Tables
 ) -> None:
     """As a test row of several tasks, of which only one that the paper does not give has labels."""
     places = [("dev", "sst"), ("dev", "lmrd"), ("test", scored)]
-    found = [{"variant": "a", "split": s, "task": task, "value": 0.75} for s, task in places]
+    of = [{"variant": "a", "split": split, "task": task, "value": 0.75} for split, task in places]
+    tables.score(*of)
     one = row("Row a", "a", table="1", split="test", published=figures)
-    spec = table(one, tasks=["sst", "para", "sts", "lmrd"], rule="plain")
-    ((line,), *_) = build(scores(tmp_path, *found), spec)
+    one |= {"other_task": "lmrd" if "other" in figures else None}
+    (line,), text, _ = tables.build(
+        one, tasks=["sst", "para", "sts", "cfimdb", "lmrd"], rule="plain"
+    )
     about = published("a", "1", split="test", figures=dict.fromkeys(FIGURES) | figures)
-    build_index([about], [tmp_path / "table.csv"], tmp_path)
-    (indexed,) = read_csv(tmp_path / "index.csv")
+    (indexed,), listed = tables.index(about)
     assert (line["status"], indexed["status"]) == (status, status)
-    text = (tmp_path / "index.md").read_text(encoding="utf-8")
-    assert cells(text)[2][-1] == ours
+    assert cells(listed)[2][-1] == ours
+    heads = cells(text)[0]
+    assert "CFIMDB ours" not in heads and ("LMRD ours" in heads) == (scored == "lmrd")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from encoders import edit, write_tiny
 from factories import make_plan, training
-from planning import REPOSITORY, planning_folder
+from planning import REPOSITORY, TWO_STAGES, planning_folder
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
@@ -184,6 +184,16 @@ def test_a_variant_with_published_test_scores_only_has_a_row_on_dev_too(tmp_path
     rows = plan(tmp_path).shown["tables/hybrid-bert"].spec["rows"]
     found = [(row["split"], row["table"]) for row in rows if row["variant"] == "hybrid-bert-40"]
     assert found == [("test", "1"), ("dev", None)]
+
+
+def test_the_figure_of_another_task_is_of_the_only_one_that_the_variant_has(tmp_path: Path) -> None:
+    grid = TWO_STAGES.replace("sst: {loss: cross_entropy}", "lmrd: {loss: cross_entropy}")
+    head = "paper,table,row,variant,split,sst,para,sts,other,other_task,overall,note"
+    lines = [head, "hybrid-bert,1,A,first,dev,,,,0.5,,,", "hybrid-bert,1,B,second,dev,,,,,,0.4,"]
+    write_text(tmp_path / "own.csv", "\n".join(lines))
+    made = make_plan(tmp_path, grid, published="own.csv")
+    rows = made.shown["tables/hybrid-bert"].spec["rows"]
+    assert [row["other_task"] for row in rows] == ["lmrd", None]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from minbert.base.files import write_text
-from minbert.evaluate.score import choose, choosing_tasks, of_tasks, read_runs
+from minbert.evaluate.score import choose, choosing, choosing_tasks, read_runs
 from minbert.evaluate.scoring import overall
 from minbert.evaluate.statistics import interval
 from minbert.evaluate.text import ABSENT, csv_text, markdown, markdown_table
@@ -33,7 +33,7 @@ def make(job: Job) -> None:
     """
     spec, runs = job.spec, read_runs(job.spec, job.need, {})
     tuned = [
-        (of["name"], of["tried"], choosing_tasks(spec, of["tried"]))
+        (of["name"], of["tried"], choosing_tasks(runs, of["tried"], spec["overall_tasks"]))
         for of in spec["variants"]
         if of["tried"]
     ]
@@ -44,7 +44,7 @@ def make(job: Job) -> None:
     for variant, tried, by in tuned:
         best = choose(runs, tried, spec["rule"], by)
         for name in tried:
-            halves = {seed: of_tasks(run, "selection") for seed, run in runs[name].items()}
+            halves = {seed: choosing(run) for seed, run in runs[name].items()}
             scores = [
                 v for of in halves.values() if (v := overall(of, spec["rule"], by)) is not None
             ]

@@ -10,7 +10,7 @@ from minbert.evaluate.scoring import f1, paired, score_task
 from minbert.spec.task import TASKS
 
 
-def against_floor(task: str, prediction: ArrayLike, label: ArrayLike, key: str = "") -> Score:
+def against_floor(task: str, prediction: ArrayLike, label: ArrayLike) -> Score:
     """Return the score of the predictions [n] of a run, with its floor on the same examples.
 
     Accuracy: the share of the most frequent label, by McNemar's test in its exact form (sign test)
@@ -37,4 +37,4 @@ def against_floor(task: str, prediction: ArrayLike, label: ArrayLike, key: str =
         floor = {"f1": f1(np.ones(n), true), "macro_f1": 1 / len(classes)}.get(metric, 0.0)
         p = ndtr((floor - score) / error) if error else score <= floor
     constant = bool(np.all(predicted == predicted[0]))
-    return Score(score, key, None, floor, float(p), constant, error)
+    return Score(score, "", None, floor, float(p), constant, error)

@@ -108,6 +108,12 @@ def spearman(prediction: ArrayLike, label: ArrayLike) -> float:
     return pearson(rankdata(predicted), rankdata(true))
 
 
+def rmse(prediction: ArrayLike, label: ArrayLike) -> float:
+    """Return the root of the mean squared error, in the label's unit (STS: points of 0 to 5)."""
+    predicted, true = paired(prediction, label)
+    return float(np.sqrt(np.mean((predicted - true) ** 2)))
+
+
 METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
     "accuracy": accuracy,
     "macro_f1": macro_f1,
@@ -115,8 +121,9 @@ METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
     "matthews": matthews,
     "pearson": pearson,
     "spearman": spearman,
+    "rmse": rmse,
 }
-"""What a task may be scored by; all are better when higher."""
+"""What a task may be scored by, all better when higher; and `rmse`, which is reported besides."""
 
 CORRELATIONS = ("matthews", "pearson", "spearman")
 """Those from -1 to 1; the others are from 0 to 1."""

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError
-
 ABSENT = "—"
+
+Line = Mapping[str, Any]
+"""A row of a table, by the names of its columns."""
+
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|#&~$])")
 
 _LATEX = {
@@ -72,12 +74,12 @@ def markdown_table(rows: Sequence[Sequence[str]], left: int | None = None) -> st
     The first `left` columns are aligned left and the others right; None: all left.
     """
     shown = [[markdown(cell) for cell in row] for row in rows]
-    widths = [max(3, *(len(row[i]) for row in shown)) for i in range(len(shown[0]))]
+    widths = [max(3, *map(len, column)) for column in zip(*shown, strict=True)]
     ways = ["<" if left is None or i < left else ">" for i in range(len(widths))]
-    columns = list(zip(widths, ways, strict=True))
-    rule = [f":{'-' * (w - 1)}" if way == "<" else f"{'-' * (w - 1)}:" for w, way in columns]
-    form = f"| {' | '.join(f'{{:{way}{w}}}' for w, way in columns)} |"
-    return "\n".join(form.format(*row) for row in (shown[0], rule, *shown[1:]))
+    columns = list(zip(ways, widths, strict=True))
+    rule = [":".ljust(w, "-") if way == "<" else ":".rjust(w, "-") for way, w in columns]
+    form = " | ".join(f"{{:{way}{w}}}" for way, w in columns)
+    return "\n".join(f"| {form} |".format(*row) for row in (shown[0], rule, *shown[1:]))
 
 
 def latex_float(
@@ -86,45 +88,46 @@ def latex_float(
     columns: str,
     rows: Sequence[Sequence[str]],
     remarks: Iterable[str],
-    above: Sequence[str] = (),
+    groups: Sequence[tuple[str, int]] = (),
 ) -> str:
     """Return a LaTeX float over both columns, with `remarks` under the table; needs booktabs.
 
     `name` makes its label, `columns` are the column types and the first of `rows` is the heading.
-    `above` are finished lines of LaTeX over the heading; all other text is escaped.
+    `groups` are of columns, with the number of each, and stand above the heading, if named.
     """
-    cells = [[re.sub(r"^-(?=\d)", "$-$", latex(cell)) for cell in row] for row in rows]
-    head, *lines = [" & ".join(row) + r" \\" for row in cells]
     label = "".join(c if c.isascii() and c.isalnum() else "-" for c in name)
-    top = [r"\begin{table*}[t]", r"\centering\scriptsize\setlength{\tabcolsep}{3pt}"]
-    top += [rf"\caption{{{latex(caption)}}}", rf"\label{{tab:{label}}}"]
-    top += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *above, head, r"\midrule"]
-    end = [r"\bottomrule", r"\end{tabular}", r"\par\medskip\raggedright"]
-    end += [latex(remark) + r"\par" for remark in remarks]
-    return "\n".join([*top, *lines, *end, r"\end{table*}", ""])
+    lines = [r"\begin{table*}[t]", r"\centering\scriptsize\setlength{\tabcolsep}{3pt}"]
+    lines += [rf"\caption{{{latex(caption)}}}", rf"\label{{tab:{label}}}"]
+    lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+    above, rules, end = [], "", 0
+    for group, n in groups:
+        end += n
+        above += [rf"\multicolumn{{{n}}}{{c}}{{{latex(group)}}}"] if group else [""] * n
+        rules += rf"\cmidrule(lr){{{end - n + 1}-{end}}}" if group else ""
+    lines += [" & ".join(above) + r" \\", rules] if groups else []
+    cells = [[re.sub(r"^-(?=\d)", "$-$", latex(cell)) for cell in row] for row in rows]
+    head, *body = [" & ".join(row) + r" \\" for row in cells]
+    lines += [head, r"\midrule", *body]
+    lines += [r"\bottomrule", r"\end{tabular}", r"\par\medskip\raggedright"]
+    lines += [latex(remark) + r"\par" for remark in remarks]
+    return "\n".join([*lines, r"\end{table*}", ""])
 
 
-def read_csv(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
-    """Return the lines of a csv file by the names of its heading; `UserError` if it is damaged."""
-    try:
-        with path.open(encoding="utf-8", newline="") as handle:
-            return list(csv.DictReader(handle, delimiter=delimiter, strict=True))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{path}: not a table in text: {error}") from None
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Return the lines of a csv file that `csv_text` made, by the names of its heading."""
+    with path.open(encoding="utf-8", newline="") as handle:
+        return list(csv.DictReader(handle))
 
 
-def csv_text(
-    columns: Sequence[str], lines: Iterable[Mapping[str, Any]], delimiter: str = ","
-) -> str:
-    """Return `lines` as csv with a heading; None is an empty cell.
+def csv_text(columns: Sequence[str], lines: Iterable[Line], delimiter: str = ",") -> str:
+    """Return the `columns` of `lines` as csv with a heading; None, or nothing, is an empty cell.
 
     Floats have 8 significant digits: the last bits of a sum depend on the processor.
     """
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, delimiter=delimiter, lineterminator="\n")
-    writer.writeheader()
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(columns)
     for line in lines:
-        writer.writerow(
-            {k: float(f"{v:.8g}") if isinstance(v, float) else v for k, v in line.items()}
-        )
+        cells = (line.get(column) for column in columns)
+        writer.writerow(float(f"{c:.8g}") if isinstance(c, float) else c for c in cells)
     return text.getvalue()

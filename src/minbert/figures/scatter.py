@@ -13,7 +13,6 @@ from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs
 from minbert.figures.scored import PaperScores, points_note, read_scores, title_of
 from minbert.spec.figures import OfSplit, PublishedReproduced
-from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
 _OTHER: style.Look = {"color": "0.6", "marker": "o", "markersize": 2.5, "zorder": 2}
@@ -137,8 +136,7 @@ def _dev_and_test(about: Mapping[str, Any], means: Means) -> Iterator[Point]:
 def _published(about: Mapping[str, Any], means: Means) -> Iterator[Point]:
     """Yield the numbers of a paper's tables that we have, too, as those of single runs."""
     for row in (row for row in about["rows"] if row["table"]):
-        others = [task for task in row["tasks"] if task not in OVERALL_TASKS]
-        names = {"overall": about["rule"], "other": row["other_task"] or "".join(others[:1])}
+        names = {"overall": about["rule"], "other": row["other_task"]}
         for name, value in row["published"].items():
             of = Of(row["variant"], row["split"], names.get(name, name))
             if of in means and value is not None:

@@ -16,6 +16,7 @@ from minbert.spec.architecture import shared_depth
 from minbert.spec.figures import FIGURE_KINDS, ONE_TASK, Options, PublishedReproduced
 from minbert.spec.grid import ALL, Drawing, FiguresFile
 from minbert.spec.parts import part_module
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.published import Claim
 from minbert.spec.resolve import Grid
 from minbert.spec.task import TASKS, task_facts
@@ -159,16 +160,18 @@ def _rows(exp: Experiment, grid: Grid) -> Iterator[dict[str, Any]]:
         variant = grid.variants[row["variant"]]
         others = [grid.variants[name] for name in variant.best_of]
         tasks = {task for one in others or [variant] for task in one.scored}
-        chosen = () if variant.tried else others
+        chosen, figures = () if variant.tried else others, row.get("figures", {})
+        besides = [task for task in grid.tasks if task in tasks and task not in OVERALL_TASKS]
+        known = besides[0] if len(besides) == 1 and figures.get("other") is not None else None
         yield {
             "row": row.get("row", variant.label),
             "variant": variant.name,
             "table": row.get("table"),
             "choice": {exp.train(s.ref).key: one.name for one in chosen for s in one.stages},
             "split": row["split"],
-            "published": row.get("figures", {}),
+            "published": figures,
             "note": "; ".join(filter(None, (row.get("note"), variant.note))),
-            "other_task": row.get("other_task") or None,
+            "other_task": row.get("other_task") or known,
             "tasks": [task for task in grid.tasks if task in tasks],
             "parameters": exp.parameters(variant),
             "parameters_bert_base": exp.parameters(variant, base_shapes=True),

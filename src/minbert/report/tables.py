@@ -6,7 +6,8 @@ from typing import NamedTuple
 from minbert.evaluate import claims
 from minbert.evaluate.table import Section, sections
 from minbert.evaluate.table_notes import remarks
-from minbert.evaluate.table_rows import Row, table_of
+from minbert.evaluate.table_rows import table_rows
+from minbert.evaluate.text import Line
 from minbert.report.material import Material
 
 MARKS = {claims.FAILS: "fails", claims.HOLDS: "holds"}
@@ -21,7 +22,7 @@ class Paper(NamedTuple):
     caption: str
     sections: Sequence[Section]
     remarks: Sequence[str]
-    sources: Sequence[Row]
+    sources: Sequence[Line]
 
 
 class Claims(NamedTuple):
@@ -36,11 +37,11 @@ class Claims(NamedTuple):
 
 def paper_tables(material: Material, paper: str) -> Paper:
     """Return the tables of a paper."""
-    table = table_of(material.job, material.papers[paper])
-    said = [*remarks(table, table.rows), *table.footnotes]
-    found = sections(table) if table.rows else []
-    sources = [row for row in table.rows if row.keys]
-    return Paper(paper, table.title, table.caption, found, said, sources)
+    about = material.papers[paper]
+    rows = table_rows(material.job, about)
+    said = [*remarks(about, rows), *about["footnotes"]]
+    sources = [row for row in rows if row["keys"]]
+    return Paper(paper, about["title"], about["caption"], sections(about, rows), said, sources)
 
 
 def claims_of(material: Material) -> Claims | None:
