@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -20,7 +19,6 @@ from packaging.utils import canonicalize_name
 
 from minbert.base.environment import commit, environment, peak_memory
 from minbert.base.files import write_text
-from minbert.base.version import VERSION
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -115,18 +113,8 @@ def test_a_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     assert found == {name for name in files if "__pycache__" not in name}
 
 
-def test_a_run_names_the_version_of_minbert_where_only_its_packages_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As in the container and in conda's environment: it comes from the checkout."""
-
-    def version(name: str) -> str:
-        if name == "minbert":
-            raise PackageNotFoundError(name)
-        return "1"
-
-    monkeypatch.setattr("minbert.base.environment.version", version)
-    assert environment("cpu", 1, "fp32")["packages"]["minbert"] == VERSION
+def test_a_run_names_the_version_of_minbert() -> None:
+    assert environment("cpu", 1, "fp32")["packages"]["minbert"] == PROJECT["version"]
 
 
 def test_memory_is_told_in_bytes_and_without_that_of_the_parent_process() -> None:
@@ -169,3 +157,48 @@ def test_a_commit_is_of_code_and_not_of_grids_wherever_it_is_run(
     write_text(wheel := tmp_path / "venv/minbert/base/environment.py", "")
     monkeypatch.setattr("minbert.base.environment.__file__", str(wheel))
     assert commit() == "unknown"
+
+
+CODE = """
+import sys
+from minbert.base.process import without_pandas
+without_pandas()
+import numpy as np, pyarrow as pa
+table = pa.Table.from_pylist([{"a": 1, "b": [0.5]}, {"a": None, "b": None}])
+pa.array(np.zeros(3), from_pandas=True)
+pa.array([np.zeros(2)] * 2, pa.list_(pa.float32()))
+table["a"].to_numpy(), table.sort_by("a"), table.to_pylist()
+print("pandas" in sys.modules)
+import pandas
+print("pandas" in sys.modules)
+"""
+
+
+def test_pyarrow_works_without_pandas_which_can_still_be_imported() -> None:
+    command = [sys.executable, "-c", CODE]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.split() == ["False", "True"]
+
+
+TRAINING = """
+import gc, sys
+from minbert.base.process import imports
+with imports():
+    assert not gc.isenabled()
+    import minbert.train.finetune, minbert.train.run
+costly = {"torch._dynamo", "torch._inductor", "sympy", "pyarrow.dataset", "mlflow", "transformers"}
+assert not costly & {*sys.modules}
+left_out = gc.get_freeze_count()
+try:
+    with imports():
+        import minbert.nothing
+except ModuleNotFoundError:
+    pass
+print(left_out > 100_000, gc.isenabled())
+"""
+
+
+def test_a_training_imports_nothing_costly_and_looks_for_no_garbage_in_modules() -> None:
+    command = [sys.executable, "-c", TRAINING]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.split() == ["True", "True"]

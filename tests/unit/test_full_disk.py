@@ -1,4 +1,4 @@
-"""A full disk: nothing half written, a message that names the file, and on with what was done."""
+"""Disks that are full or closed: nothing half written, the file named, on with what was done."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ import pyarrow.parquet as pq
 import pytest
 from chaos.compare import written_points
 from following import log, start, stored
-from small_disk import SmallDisk, small_disk
+from small_disk import SmallDisk, read_only, small_disk
 
 from minbert.base.errors import explain_os_error
 from minbert.base.files import write_text
 from minbert.commands.cli import main
+from minbert.commands.plan import read_plan
 from minbert.commands.steps import load_job, run_job
+from minbert.plan.describe import write
 from minbert.plan.plan import Plan
+from minbert.predict.predict import predict
 from minbert.spec.resolve import StageRef
 from minbert.track.follower import Follower
 from minbert.track.journal import Attempt, attempts
@@ -144,3 +147,41 @@ def test_a_full_log_stops_neither_follower_nor_training(disk: SmallDisk) -> None
             [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=full, check=False
         )
     assert ended.stdout == b"on\n"
+
+
+REPOSITORY = Path(__file__).parents[2]
+BUILTIN = ("data=builtin", "backbone=builtin", "grids=[hybrid-bert]")
+
+
+def test_results_that_cannot_be_written_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results").write_text("no folder")
+    place, words = tmp_path / "results" / "minilm", ["plan", "--directory", str(REPOSITORY)]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--config", *BUILTIN, f"results={place}"])
+    told = capsys.readouterr().err
+    assert ended.value.code == 2 and f"{place}" in told and "Not a directory" in told
+    (tmp_path / "source").mkdir()
+    with read_only(tmp_path / "shown", tmp_path / "source") as folder:
+        made = read_plan(
+            [REPOSITORY / "config.yaml"], [*BUILTIN, f"results={folder / 'results'}"], REPOSITORY
+        )
+        with pytest.raises(OSError) as raised:
+            write(made)
+    told = str(explain_os_error(raised.value))
+    assert told.startswith(f"cannot read or write {tmp_path / 'shown'}")
+    assert "Read-only file system; make it readable and its folder writable, or choose" in told
+
+
+def test_reading_needs_no_right_to_write(
+    trained_plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with read_only(tmp_path / "shown", trained_plan.root) as root:
+        predict(root, "one/frozen", task="sst", sentences=["a film"], device="cpu")
+        words = ["one/three", "--results", str(root)]
+        main(["submit", *words, "--out", str(tmp_path / "out")])
+        assert (tmp_path / "out" / "sst-dev-output.csv").exists()
+        with pytest.raises(SystemExit):
+            main(["submit", *words])
+    assert "choose another --out" in capsys.readouterr().err

@@ -1,13 +1,19 @@
-"""The code digest: what changes it, what does not, and which modules it covers."""
+"""The code digest: what changes it, which modules it covers, and what keys hold of others."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from planning import REPOSITORY
 
 from minbert.base.errors import UserError
+from minbert.plan.plan import Plan
+from minbert.spec.resolve import StageRef
+from minbert.spec.stage import StageSpec
 from minbert.store import code
 from minbert.store.code import code_modules, differs, files_digest
+from minbert.store.node import digest
 
 MODULES = {
     "__init__.py": '"""Root."""\n__version__ = "1"\n',
@@ -37,16 +43,8 @@ MODULES = {
     "b/lazy.py": "Y = 1\n",
     "c.py": "unused = 1\n",
 }
-CLOSURE = [
-    "minbert",
-    "minbert.a",
-    "minbert.a.main",
-    "minbert.a.near",
-    "minbert.a.sibling",
-    "minbert.b",
-    "minbert.b.deep",
-    "minbert.b.lazy",
-]
+CLOSURE = ["minbert", "minbert.a", *(f"minbert.a.{of}" for of in ("main", "near", "sibling"))]
+CLOSURE += ["minbert.b", "minbert.b.deep", "minbert.b.lazy"]
 
 
 def forget() -> None:
@@ -135,3 +133,44 @@ def test_files_are_compared_byte_by_byte(package: Path) -> None:
     assert files_digest(reversed(modules)) == before
     edit(package, "a/near.py", "import main\n", "import main  # a comment\n")
     assert files_digest(modules) != before
+
+
+SPEC = {
+    "tasks": {
+        "sts": {"loss": "mse", "pairing": "cross"},
+        "sst": {"loss": "cross_entropy"},
+        "cfimdb": {"loss": "cross_entropy", "trained": False},
+    },
+    "smart": {"weight": 1.0},
+}
+
+
+def spec() -> StageSpec:
+    return StageSpec.model_validate(SPEC)
+
+
+def test_what_training_takes_from_a_spec_by_code() -> None:
+    found = spec().derived()
+    assert (found["tasks"], found["trained"]) == (["sst", "sts", "cfimdb"], ["sst", "sts"])
+    assert found["divergences"] == {"sst": "symmetric_kl", "sts": "squared_error"}
+    assert found["parts"]["loss:mse"] == "minbert.train.losses.mse:MeanSquaredError"
+    smart = {"weight": 1.0, "divergence": "detached_kl"}
+    found = StageSpec.model_validate({**SPEC, "smart": smart}).derived()
+    assert found["divergences"] == dict.fromkeys(("sst", "sts"), "detached_kl")
+    assert [name for name in found["parts"] if "diverg" in name] == ["divergence:detached_kl"]
+
+
+BEFORE = {
+    "hybrid-bert hybrid-bert/main": "9f7a97b702ceb80e",
+    "hybrid-bert sequential/main": "d1290a396f144ebc",
+    "minbert-downstream r5/main": "e0cd29f064e7a5cf",
+    "adapter-fusion adapter-fusion/sst": "31aaffc7b8cba1cb",
+}
+
+
+def test_settings_that_came_later_are_not_in_the_keys_of_older_stages() -> None:
+    """All of a key but the digests of code and the keys of what is needed."""
+    plan = Plan.load([REPOSITORY / "config.yaml"], REPOSITORY)
+    refs = {name: StageRef(*re.split("[ /]", name)) for name in BEFORE}
+    assert {name: digest(plan.train(ref).spec) for name, ref in refs.items()} == BEFORE
+    assert spec().model_dump()["smart"].keys().isdisjoint({"divergence", "reduction"})

@@ -90,14 +90,6 @@ def test_a_figure_of_one_task_shows_the_one_of_its_kind(kind: str, options: str,
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (
-            {"kind": "calibration", "options": "task: news"},
-            r"'f': .* scored on news \(binary\), found 0",
-        ),
-        (
-            {"kind": "confusion-matrix", "options": "task: nwes"},
-            r"'f': .* scored on nwes \(classification\), found 0",
-        ),
         ({"loss": "cosine_mse"}, "'points' has loss 'cosine_mse', which is for labels from"),
         (
             {"override": {"smart": {"weight": 1, "divergence": "symmetric_kl"}}},

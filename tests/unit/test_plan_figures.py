@@ -95,10 +95,7 @@ def test_figures_over_all_papers(tmp_path: Path) -> None:
         ("curves, options: {show: tables}", "options: 'show: tables' and the option"),
         ("calibration", "kind 'calibration' shows 1 to all variants scored on none (binary), fou"),
         ("ranking, variants: [d]", "'d' is no variant with results that"),
-        (
-            "confusion-matrix, variants: [sts-only]",
-            "'sts-only' is no variant scored on sst",
-        ),
+        ("confusion-matrix, variants: [sts-only]", "'sts-only' is no variant scored on sst"),
         ("ladder, variants: [a]", "kind 'ladder' shows 2 to all variants, found 1; name others"),
     ],
 )

@@ -39,8 +39,7 @@ def three(shared: float | str, **values: Any) -> StageSpec:
 
 
 @pytest.mark.parametrize(
-    ("shared", "depth"),
-    [("all", 12), ("none", None), (12, 12), (0.3, 4), (1.0, 12)],
+    ("shared", "depth"), [("all", 12), ("none", None), (12, 12), (0.3, 4), (1.0, 12)]
 )
 def test_shared_depth(shared: float | str, depth: int | None) -> None:
     assert shared_depth(shared, 12) == depth

@@ -30,16 +30,9 @@ from minbert.train import backbone
 REPOSITORY = Path(__file__).parents[2]
 URL = "http://localhost:1/data"
 BERT = {
-    "model_type": "bert",
-    "vocab_size": 100,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 64,
-    "max_position_embeddings": 64,
-    "type_vocab_size": 2,
-    "hidden_act": "gelu",
-    "layer_norm_eps": 1e-12,
+    **{"model_type": "bert", "vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 2},
+    **{"num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64},
+    **{"type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12},
 }
 
 
@@ -89,11 +82,7 @@ def test_files_have_one_key_wherever_they_come_from(folder: Path, tmp_path: Path
     ("task", "config", "message"),
     [
         ("lmrd", {"lmrd": "none"}, "none: there is no such file; check the path"),
-        (
-            "sst",
-            {"course": "none"},
-            r"train: none/ids-sst-train\.csv: there is no such file; ch",
-        ),
+        ("sst", {"course": "none"}, r"train: none/ids-sst-train\.csv: there is no such file; ch"),
     ],
 )
 def test_files_that_are_not_there_are_named(

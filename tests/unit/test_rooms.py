@@ -32,12 +32,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("kind", ["data", "tokens", "features", "train"])
 def test_all_that_a_job_loads_is_in_its_digest_or_surrounds_it(kind: str, trained: Path) -> None:
     seed = 0 if kind == "train" else None
-    around = code_modules(
-        (
-            "minbert.commands.steps",
-            "minbert.track.runs",
-        )
-    )
+    around = code_modules(("minbert.commands.steps", "minbert.track.runs"))
     jobs: dict[str, Job] = {}  # one for each way to train
     for path in sorted((trained / "store" / "spec").glob(f"{kind}-*.json")):
         job = load_job(trained, kind, path.stem.partition("-")[2], seed, 1)
