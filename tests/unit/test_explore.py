@@ -81,7 +81,7 @@ def test_the_state_of_a_run_that_has_not_finished(root: Path, trained_plan: Plan
     about = {"experiment": "one", "key": key, "seed": "0", "name": "later"}
     journal = Journal.start(root, about)
     assert state()[0] == "running"
-    with pytest.raises(UserError, match=r"not trained yet .*\(main, seed 0: running\)$"):
+    with pytest.raises(UserError, match="not trained yet"):
         results.run("later")
     journal.end("KILLED", "SystemExit: stopped by signal 15")
     assert state() == ["interrupted", "SystemExit: stopped by signal 15"]
@@ -103,7 +103,7 @@ def test_settings_are_there_before_a_run_and_histories_are_stage_by_stage(
         pd.testing.assert_frame_equal(ours, read_file(path).to_pandas())
     several = results.histories("one/a*")
     assert set(several["variant"]) == {"adapted"} and set(several["stage"]) == {"a", "b"}
-    assert list(several.columns[:4]) == ["paper", "variant", "seed", "stage"]
+    assert several[["paper", "seed"]].to_numpy().tolist() == [["one", 0]] * len(several)
 
 
 def test_predictions_are_of_the_stage_that_scores_a_task(
@@ -182,8 +182,11 @@ REFUSED: list[tuple[Callable[[Results], object], str]] = [
     (lambda r: Results(r.root / "tables"), "the folder has no results"),
     (lambda r: r.run("staged").weights(), "several tasks: sst, para, sts; name one"),
     (lambda r: r.run("frozen").model("st"), r"no task 'st'; it has .* Did you mean"),
-    (lambda r: r.run("frozen").model("para")(["a", "b"]), "found 2 first and 0 second ones"),
-    (lambda r: r.run("frozen").model("sst")(["a"], ["b"]), "found 1 first and 1 second ones"),
+    (lambda r: r.run("frozen").model("para")(["a", "b"]), "two sentences an example, found 2"),
+    (
+        lambda r: r.run("frozen").model("sst")(["a"], ["b"]),
+        "one sentence .* found 1 and 1",
+    ),
     (lambda r: r.run("frozen").model("sst")(["a", " "]), "example 1: a sentence is empty"),
 ]
 

@@ -122,9 +122,9 @@ def test_examples_that_changed_are_listed(root: Path, trained_plan: Plan) -> Non
     ways = ["wrong to right", *["right to wrong"] * 2]
     assert changed["change"].to_dict() == dict(zip(ids, ways, strict=True))
     said = str(found)
-    assert f"sst: 2 right to wrong, 1 wrong to right, of {len(label)} dev examples" in said
     numbers = f"{label[0]:g} {(label[0] + 1) % 5:g} {label[0]:g}"
-    assert f"wrong to right {ids[0]} {numbers}" in " ".join(said.split())
+    words = " ".join(said.split())
+    assert f"sst wrong to right {ids[0]} {numbers}" in words and "sst right to wrong 2" in words
     assert changed.loc[ids[0], "sentence1"][:40] in said
     shutil.rmtree(root / "store" / "data")  # as in results from a bundle
     assert compare(root, "one/three", "frozen").examples["sentence1"].isna().all()
@@ -133,7 +133,7 @@ def test_examples_that_changed_are_listed(root: Path, trained_plan: Plan) -> Non
         table = pq.read_table(path)
         pq.write_table(table.filter(pc.field("id") != left_out), path)
     found = compare(root, "one/three", "frozen")
-    assert found.scores["task"].tolist() == [*found.counts] == ["para"]
+    assert found.scores["task"].tolist() == ["para"]
 
 
 @pytest.fixture

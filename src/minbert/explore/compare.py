@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, zip_longest
@@ -27,7 +27,7 @@ from minbert.store.job import node_folder
 from minbert.store.plans import read_description
 
 SPEC = ["stage", "name", "A", "B"]
-SCORES = ["task", "metric", "A", "B", "difference", "low", "high", "seeds_A", "seeds_B"]
+SCORES = ["task", "metric", "A", "B", "difference", "low", "high", "seeds_A", "seeds_B", "n"]
 EXAMPLES = ["task", "change", "id", "label", "A", "B", *TEXTS]
 WORSE, BETTER = "right to wrong", "wrong to right"
 SHOWN, LONGEST = 3, 100
@@ -39,20 +39,17 @@ class Comparison:
     """How B differs from A; `about` says of each what it is. `str()` gives it as text.
 
     `spec` has a row for each setting, module of code or input that differs, by stage. `scores` has
-    the mean dev score of each on every task that both have with the same dev examples, and of all
+    the mean dev score of each on every task that both have with the same `n` examples, and of all
     by the paper's rule, with the difference B - A and its 95 % interval. That is the one of the
-    claims (docs/statistics.md, Method), but for the variance over seeds, which is the two
-    variants' own.
-    `examples` are the dev examples that most seeds of one get right and of the other wrong (a value
-    is right within a tenth of the labels' range), those that changed most first.
+    claims (docs/statistics.md, Method), but for the variance over seeds, which is the variants'
+    own. `examples` are the dev examples that most seeds of one get right and of the other wrong (a
+    value is right within a tenth of the labels' range), those that changed most first.
     """
 
     about: tuple[str, str]
     spec: pd.DataFrame
     scores: pd.DataFrame
     examples: pd.DataFrame
-    counts: Mapping[str, int]
-    """Dev examples that were compared, by task."""
 
     def __str__(self) -> str:
         blocks = ["\n".join(f"{side}  {of}" for side, of in zip("AB", self.about, strict=True))]
@@ -64,15 +61,12 @@ class Comparison:
         blocks.append("\n".join(spec) or "the same training")
         table = self.scores.to_string(index=False, float_format="{:.3f}".format)
         blocks.append(f"{table}\nB - A on dev, with its 95 % interval over examples and seeds.")
-        for task, count in self.counts.items():
-            rows = self.examples[self.examples["task"] == task].drop(columns="task")
-            ways = ", ".join(f"{(rows['change'] == way).sum()} {way}" for way in (WORSE, BETTER))
-            blocks.append(f"{task}: {ways}, of {count} dev examples")
-            if len(shown := rows.groupby("change").head(SHOWN).dropna(axis=1, how="all")):
-                digits = "{:.3g}".format
-                blocks.append(
-                    shown.to_string(index=False, float_format=digits, max_colwidth=LONGEST)
-                )
+        if len(self.examples):
+            ways = self.examples.groupby(["task", "change"])
+            blocks.append(ways.size().rename("examples").reset_index().to_string(index=False))
+            shown = ways.head(SHOWN).dropna(axis=1, how="all")
+            digits = "{:.3g}".format
+            blocks.append(shown.to_string(index=False, float_format=digits, max_colwidth=LONGEST))
         return "\n\n".join(blocks)
 
 
@@ -84,18 +78,17 @@ def compare(root: Path, one: str, other: str | None = None) -> Comparison:
     that is not trained yet comes last.
     """
     first = find(root, one)
+    second = find(root, other or f"{first.paper}/{first.name}")
     if other is not None:
-        return _compare(first, find(root, other))
-    published = find(root, f"{first.paper}/{first.name}")
-    beside = [first] if first.stages != published.stages else list(earlier(published))
-    if not beside:
+        return _compare(first, second)
+    found = first if first.stages != second.stages else next(earlier(second), None)
+    if found is None:
         raise UserError(
             f"{root}: {first.paper}: variant '{first.name}' has no earlier result in the store "
             "(`minbert gc --delete` removes what the configuration no longer needs); name a "
             "second variant to compare it with"
         )
-    pair = [beside[0], published]
-    return _compare(*sorted(pair, key=lambda found: (not found.chosen, _trained(found))))
+    return _compare(*sorted((found, second), key=lambda of: (not of.chosen, _trained(of))))
 
 
 def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
@@ -112,30 +105,29 @@ def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
     measures: dict[str, tuple[str, str]] = {t: (t, TASKS[t].metric) for t in one.tasks}
     if rule and (rule, overall) == _overall_rule(other):
         measures[rule] = "overall", rule
-    rows, changed, counts = [], [], {}
+    rows, changed = [], []
     for measure, names in measures.items():
         try:
             found = systems.of(measure)
         except UserError:  # Their examples differ.
             continue
-        if not {"A", "B"} <= found.keys():
+        if len(found) < 3:  # One side and `MAJORITY`.
             continue
         a, b = found["A"], found["B"]
         change = difference(b, a, 0.0 if a.runs == b.runs else 1 / a.examples)
         means = (side.scores[0].mean() for side in (a, b))
-        numbers = *means, change.value, *change.interval(), a.seeds, b.seeds
-        rows.append((*names, *numbers))
+        rows.append(
+            (*names, *means, change.value, *change.interval(), a.seeds, b.seeds, a.examples)
+        )
         if measure in TASKS:
-            paths = [files[run] for side in (a, b) for run in side.runs[measure]]
+            paths = (files[run] for side in (a, b) for run in side.runs[measure])
             sides = read_predicted(paths, measure).split([a.seeds, b.seeds])
             changed.append(_changed(measure, sides, one))
-            counts[measure] = a.examples
     return Comparison(
         (_about(one), _about(other)),
         pd.DataFrame(_spec(one, other), columns=SPEC, dtype=object),
         pd.DataFrame(rows, columns=SCORES),
         pd.concat(changed or [pd.DataFrame(columns=EXAMPLES)], ignore_index=True),
-        counts,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,15 +24,9 @@ from minbert.track.journal import Attempt, newest_attempts
 if TYPE_CHECKING:
     from minbert.explore.compare import Comparison
 
-MEASURED = {
-    "outcome": ("best_epoch", "best_score", "steps", "seconds", "tokens_per_second"),
-    "environment": ("device", "precision"),
-}
-"""What `Results.runs` shows of the parts of a run's record."""
 RUNS = (
-    *("paper", "variant", "stage", "seed", "key", "state", "error"),
-    *(name for names in MEASURED.values() for name in names),
-    "parameters",
+    *("paper", "variant", "stage", "seed", "key", "state", "error", "best_epoch", "best_score"),
+    *("steps", "seconds", "tokens_per_second", "device", "precision", "parameters"),
 )
 
 
@@ -70,19 +64,14 @@ class Results:
         finished runs there are the best epoch and its score, steps, seconds, tokens a second,
         device, precision and number of parameters.
         """
-        newest, stages = newest_attempts(self.root), [*chain(*variants(self.root).values())]
-        wanted = {
-            paper: plan_of(self.root, paper).get("papers", {}).get(paper, {}).get("seeds", ())
-            for paper in {row["paper"] for row in stages}
-        }
-        rows = []
-        for row in stages:
-            trained = seed_folders(self.root / "store" / "train" / row["key"])
-            for seed in sorted({*wanted[row["paper"]], *trained}):
-                about = {name: row[name] for name in ("paper", "variant", "stage")}
-                attempt = newest.get((row["key"], str(seed)))
-                folder = node_folder(self.root, "train", row["key"], seed)
-                rows.append(about | {"seed": seed, "key": row["key"], **_run(folder, attempt)})
+        newest, rows = newest_attempts(self.root), []
+        for row in chain(*variants(self.root).values()):
+            paper, key = row["paper"], row["key"]
+            planned = plan_of(self.root, paper).get("papers", {}).get(paper, {}).get("seeds", ())
+            trained = seed_folders(self.root / "store" / "train" / key)
+            for seed in sorted({*planned, *trained}):
+                folder = node_folder(self.root, "train", key, seed)
+                rows.append({**row, "seed": seed, **_run(folder, newest.get((key, str(seed))))})
         return pd.DataFrame(rows, columns=list(RUNS))
 
     @property
@@ -113,11 +102,11 @@ class Results:
         return pd.json_normalize(rows)
 
     def histories(self, names: str = "*", seed: int | None = None) -> pd.DataFrame:
-        """Return the histories of finished runs: paper, variant, seed, then `Run.history`."""
+        """Return the `history` of finished runs, with columns paper, variant and seed."""
         return self._joined("history", names, seed)
 
     def predictions(self, names: str = "*", seed: int | None = None) -> pd.DataFrame:
-        """Return what finished runs predict: paper, variant, seed, then `Run.predictions`."""
+        """Return the `predictions` of finished runs, with columns paper, variant and seed."""
         return self._joined("predictions", names, seed)
 
     def run(self, name: str, seed: int | None = None) -> Run:
@@ -126,13 +115,8 @@ class Results:
         Raises `UserError` for an unknown variant, and for one that is not trained yet.
         """
         found = find(self.root, name)
-        try:
-            chosen = found.runs(found.tasks, seed)
-        except UserError as error:
-            runs = self.runs.query("paper == @found.paper and variant == @found.name")
-            states = [f"{of.stage}, seed {of.seed}: {of.state}" for of in runs.itertuples()]
-            raise UserError(f"{error} ({'; '.join(states)})") from None
-        return Run(found, next(iter(chosen.values())).seed)
+        first, *_ = found.runs(found.tasks, seed).values()
+        return Run(found, first.seed)
 
     def compare(self, one: str, other: str | None = None) -> Comparison:
         """Return how two variants differ, or a variant and its latest earlier result.
@@ -144,29 +128,26 @@ class Results:
         return compare(self.root, one, other)
 
     def _joined(self, what: str, names: str, seed: int | None) -> pd.DataFrame:
-        frames = []
-        for found in self._named(names):
-            for each in sorted(found.chosen):
-                if seed in (None, each):
-                    frame: pd.DataFrame = getattr(Run(found, each), what)
-                    for name, value in (("seed", each), ("variant", found.name)):
-                        frame.insert(0, name, value)
-                    frame.insert(0, "paper", found.paper)
-                    frames.append(frame)
-        if not frames:
+        runs = [
+            Run(found, each)
+            for found in self._named(names)
+            for each in sorted(found.chosen)
+            if seed in (None, each)
+        ]
+        if not runs:
             of_seed = "" if seed is None else f" with seed {seed}"
             raise UserError(f"{self.root}: no run of '{names}'{of_seed} has finished yet")
+        frames = [
+            getattr(run, what).assign(paper=run.paper, variant=run.variant, seed=run.seed)
+            for run in runs
+        ]
         return pd.concat(frames, ignore_index=True)
 
     def _named(self, names: str) -> Iterator[ResolvedVariant]:
         # The best of others are listed in the scores alone.
         scored = self.scores[["paper", "variant"]].itertuples(index=False, name=None)
-        known = dict.fromkeys([*variants(self.root), *scored])
-        wanted = [
-            f"{paper}/{name}"
-            for paper, name in known
-            if fnmatchcase(name, names) or fnmatchcase(f"{paper}/{name}", names)
-        ]
+        known = dict.fromkeys(map("/".join, [*variants(self.root), *scored]))
+        wanted = fnmatch.filter(known, names if "/" in names else f"*/{names}")
         for name in wanted or [names]:  # An earlier plan may have had it.
             try:
                 yield find(self.root, name)
@@ -178,12 +159,10 @@ class Results:
 def _run(folder: Path, attempt: Attempt | None) -> dict[str, Any]:
     """Return the state of a run, and what its record says."""
     if record := sound(folder / "run.json"):
-        found = {name: record.get(of, {}).get(name) for of in MEASURED for name in MEASURED[of]}
-        return {"state": "finished", "error": None, **found, "parameters": record.get("parameters")}
-    if attempt is None:
+        return {**record, **record.get("outcome", {}), **record["environment"], "state": "finished"}
+    if attempt is None or attempt.status == "FINISHED":  # Its files were deleted since.
         return {"state": "not run"}
     if attempt.alive():
         return {"state": "running"}
-    end = attempt.end() or {}
-    states = {"FAILED": "failed", "FINISHED": "not run"}  # Its files were deleted since.
-    return {"state": states.get(end.get("status", ""), "interrupted"), "error": end.get("error")}
+    state = "failed" if attempt.status == "FAILED" else "interrupted"
+    return {"state": state, "error": (attempt.end() or {}).get("error")}

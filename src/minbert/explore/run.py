@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -50,14 +51,12 @@ class Run:
 
     @property
     def history(self) -> pd.DataFrame:
-        """All measured values, stage by stage: `stage`, then the columns of `history.parquet`."""
+        """All measured values, stage by stage: the columns of `history.parquet`, and `stage`."""
         frames = []
         for stage, key in self._found.stages.items():
             path = node_folder(self._found.root, "train", key, self.seed) / "history.parquet"
             if path.is_file():
-                frame = read_file(path).to_pandas()
-                frame.insert(0, "stage", stage)
-                frames.append(frame)
+                frames.append(read_file(path).to_pandas().assign(stage=stage))
         return pd.concat(frames, ignore_index=True)
 
     @property
@@ -120,17 +119,17 @@ class Model:
         """
         TASKS.use(self._own)
         task = TASKS[self._source.task]
-        columns = [[of] if isinstance(of, str) else list(of) for of in (sentences, others or [])]
-        counts = [len(of) for of in columns]
-        if counts[1] != (counts[0] if task.pair else 0):
+        given = [sentences] if others is None else [sentences, others]
+        columns = [[of] if isinstance(of, str) else list(of) for of in given]
+        counts = [*map(len, columns)]
+        if len(counts) != 1 + task.pair or len({*counts}) > 1:
             raise UserError(
                 f"task '{task.name}' has {'two sentences' if task.pair else 'one sentence'} an "
-                f"example, found {counts[0]} first and {counts[1]} second ones"
+                f"example, found {' and '.join(map(str, counts))}"
             )
-        given = list(zip(*columns[: 1 + task.pair], strict=True))
-        items = [item(task, f"example {n}", None, each) for n, each in enumerate(given)]
-        chunks = predicted(self._predictor, self._source, items)
-        return pd.DataFrame([row for rows in chunks for row in rows])
+        rows = enumerate(zip(*columns, strict=True))
+        items = [item(task, f"example {n}", None, each) for n, each in rows]
+        return pd.DataFrame(chain(*predicted(self._predictor, self._source, items)))
 
 
 def stage_settings(found: ResolvedVariant) -> Iterator[tuple[str, dict[str, Any]]]:
