@@ -14,6 +14,8 @@ from minbert.spec.protocol import Measured
 from minbert.store.plans import write_plan
 from minbert.track.follower import Follower
 from minbert.track.journal import Journal
+from minbert.track.rows import ROWS
+from minbert.track.store import Tag
 
 from .chromium import Browser
 
@@ -31,9 +33,8 @@ PLOTS = "[...document.querySelectorAll('.js-plotly-plot')]"
 
 @pytest.fixture(scope="module")
 def addresses(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """Serve three variants and the grid's own run; return the addresses of rows and curves."""
+    """Serve three variants with two seeds each; return the addresses of rows and curves."""
     root = tmp_path_factory.mktemp("mlflow").resolve()
-    uri = f"sqlite:///{root / 'mlflow.db'}"
     for name, scores in SCORES.items():
         for seed, score in enumerate(scores):
             params = {"variant": name, "stage": "main", "tasks": "sst", "seed": str(seed)}
@@ -47,17 +48,20 @@ def addresses(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
             best = {f"best/{task}": score for task in TASKS}
             tags = {"learned" if score > 0.3 else "not_learned": "sst"}
             journal.end("FINISHED", metrics=best, tags=tags)
-    table = []
+    parents = {}
     for name, of in SCORES.items():
         ours = interval(of)
         scores = {f"best/overall/{end}": getattr(ours, end) for end in ("low", "high")}
         scores |= {f"{split}/{task}": ours.mean for split in ("best", "test") for task in TASKS}
-        tags = {"learned": "sst", "not_learned": "sts"}
-        table.append({"variant": name, "metrics": {**scores, "n": 2}, "tags": tags})
-    page = {"id": "page", "written": 9.0, "rows": table, "keys": list(SCORES), "files": []}
-    write_json(root / "tracking" / "paper.json", page | {"parents": {key: key for key in SCORES}})
+        tags = {Tag.ROW: name, "learned": "sst", "not_learned": "sts"}
+        row = {"experiment": "paper", "key": f"row.{name}", "seed": 0, "name": name}
+        journal = Journal.start(root, row)
+        journal.end("FINISHED", metrics={**scores, "n": 2}, tags=tags)
+        parents[name] = journal.path.stem
+    keys = [*SCORES, *(f"row.{name}" for name in SCORES)]
+    write_json(root / ROWS, {"paper": {"keys": keys, "parents": parents}})
     plan = write_plan(root, {"papers": {"paper": FACTS}})
-    Follower(root, uri, plan).finish()
+    Follower(root, plan).finish()
     with serving(root, free_port()) as lines:
         yield [
             line.partition(": ")[2] for line in lines if line.startswith(("paper: ", "curves: "))

@@ -38,7 +38,7 @@ class Server:
             self._signal(signal.SIGCONT)
             self.frozen = False
         elif self._process is None:
-            words = command(self.folder, f"sqlite:///{self.store}", self.port)
+            words = command(f"sqlite:///{self.store}", self.port)
             with (self.folder / "server.log").open("ab") as log:
                 self._process = subprocess.Popen(
                     words, env=environment(), stdout=log, stderr=log, start_new_session=True

@@ -69,7 +69,7 @@ class Campaign:
         found = []
         for several in groups.values():
             for before, after in pairwise(several):
-                last = max((row.time for row in before.rows()[0]), default=0.0)
+                last = max((point[3] for point in before.read()[0]["points"]), default=0.0)
                 found += [after.name] if last > after.run["started"] else []
         return found
 

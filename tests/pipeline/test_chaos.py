@@ -36,12 +36,11 @@ def test_a_difference_would_be_found(finished: Project, tmp_path: Path) -> None:
     (project.root / "tables" / "index.md").write_text("nothing")
     (project.root / "work" / "state-1.pt").parent.mkdir(exist_ok=True)
     (project.root / "work" / "state-1.pt").touch()
-    (attempt,) = (project.root / "tracking").glob(f"*-{project.key('1-bert')}-s0-*")
-    with (attempt / "history.jsonl").open("r+b") as history:
-        lines = history.read()
-        history.write(lines[: lines.index(b"\n") + 1])
+    (log,) = (project.root / "tracking").glob(f"*-{project.key('1-bert')}-s0-*")
+    run, point, *rest = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([run, point, point, *rest]))
     found = compare(finished, project, finished.root / "mlflow.db")
     told = [difference.partition(":")[0] for difference in found.differences]
     predictions = str(path.relative_to(project.root))
     assert told[:3] == ["tables/index.md", predictions, "left behind"]
-    assert told[3:6] == [attempt.name] * 2 + [f"history of {attempt.name}"], found.differences
+    assert told[3:6] == [log.stem] * 2 + [f"history of {log.stem}"], found.differences

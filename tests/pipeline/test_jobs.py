@@ -41,10 +41,10 @@ def test_a_job_ends_with_its_killed_workflow_and_goes_on_in_the_next(project: Pr
     target = project.target("sst-only", NEW_SEED)
     words = ("snakemake", "--cores", "1", target)
     workflow = project.start(*words)
-    begun = f"*-s{NEW_SEED}-*[0-9]"  # not yet renamed, it ends in .part
+    begun = f"*-s{NEW_SEED}-*.jsonl"
     wait_for(lambda: any((project.root / "tracking").glob(begun)), "no training begins")
-    (attempt,) = (project.root / "tracking").glob(begun)
-    pid = int(attempt.name.rpartition("-")[2])
+    (log,) = (project.root / "tracking").glob(begun)
+    pid = int(log.stem.rpartition("-")[2])
     os.kill(pid, signal.SIGSTOP)
     workflow.kill()
     workflow.wait(60)
@@ -52,14 +52,14 @@ def test_a_job_ends_with_its_killed_workflow_and_goes_on_in_the_next(project: Pr
     wait_for(lambda: ended(pid), "the orphan goes on")
     workflow.communicate(timeout=60)
     assert not (project.folder / target).exists()
-    assert "signal 15" in (attempt / "end.json").read_text("utf-8")
+    assert "signal 15" in log.read_text("utf-8")
 
     assert "--unlock" in project.run(*words, ends=1)
     project.run("snakemake", "--unlock")
     project.run(*words)
     assert (project.folder / target).exists()
-    log = project.root / "logs" / "train" / f"{project.key('sst-only')}-seed{NEW_SEED}.log"
-    assert "resuming after step" in log.read_text("utf-8")
+    said = project.root / "logs" / "train" / f"{project.key('sst-only')}-seed{NEW_SEED}.log"
+    assert "resuming after step" in said.read_text("utf-8")
 
 
 def test_a_failing_row_does_not_stop_the_others(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""Jobs' files, followers in processes of their own, and what a real sqlite store holds."""
+"""Jobs' logs, followers in processes of their own, and what a real sqlite store holds."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from chaos.compare import StoredRun, read_store
 from minbert.base.files import write_json
 from minbert.spec.protocol import Measured
 from minbert.track.follower import Follower
-from minbert.track.journal import Journal
-from minbert.track.store import Tag, open_store
+from minbert.track.journal import Journal, newest_attempts
+from minbert.track.rows import ROWS
+from minbert.track.store import Tag, open_store, runs
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -31,7 +32,7 @@ processes.set_forkserver_preload(["mlflow.tracking", "mlflow.store.tracking.sqla
 
 def follow_in_process(root: Path, told: Path) -> None:
     with told.open("a", buffering=1, encoding="utf-8") as sys.stderr:
-        Follower(root).follow(until_pid=os.getppid(), interval=0.05)
+        sys.exit(Follower(root).follow(until_pid=os.getppid(), interval=0.05))
 
 
 @contextmanager
@@ -60,41 +61,46 @@ def start(root: Path, key: str, seed: int = 0, **more: Any) -> Journal:
 
 def log(journal: Journal, steps: range, value: Callable[[int], float] = float) -> None:
     for step in steps:
-        journal.log(Measured(step, 1, "train", "sst", "loss", value(step), 1.7e9 + step / 7))
-    journal.flush()
+        journal.log(Measured(step, 1, "dev", "sst", "loss", value(step), 1.7e9 + step / 7))
 
 
-def finish(root: Path, key: str, seed: int = 0, **more: Any) -> Journal:
+def finish(root: Path, key: str, seed: int = 0, **more: Any) -> Path:
     """Leave a finished run of three points."""
     journal = start(root, key, seed, **more)
     log(journal, range(3))
     journal.end("FINISHED")
-    return journal
+    return journal.path
 
 
-def write_page(
-    root: Path, written: float, keys: tuple[str, ...], identity: str = "i", **rows: dict[str, float]
-) -> None:
+def write_rows(root: Path, *keys: str, **rows: dict[str, float]) -> None:
     """Leave what is published of the paper: rows with these metrics, each above its name's key."""
-    table = [{"variant": v, "metrics": of, "tags": {"learned": "sst"}} for v, of in rows.items()]
-    files = [f"tables/{path.name}" for path in (root / "tables").glob("*")]
-    page = {"id": identity, "written": written, "rows": table, "keys": keys, "files": files}
-    write_json(root / "tracking" / "paper.json", page | {"parents": {name: name for name in rows}})
+    logs = {}
+    for name, metrics in rows.items():
+        old = newest_attempts(root).get((f"row.{name}", "0"))
+        journal = Journal(old.path) if old else start(root, f"row.{name}", name=name)
+        journal.end("FINISHED", metrics=metrics, tags={Tag.ROW: name, "learned": "sst"})
+        logs[name] = journal.path.stem
+    page = {"keys": [*keys, *(f"row.{name}" for name in rows)], "parents": logs}
+    write_json(root / ROWS, {"paper": page})
 
 
-def stored_run(root: Path, attempt: Path) -> Run:
+def stored_run(root: Path, log: Path) -> Run:
     """Return the run of an attempt as MLflow has it."""
-    (found,) = open_store(root).runs(f"tags.`{Tag.ATTEMPT}` = '{attempt.name}'")
+    (found,) = runs(open_store(root), f"tags.`{Tag.ATTEMPT}` = '{log.stem}'")
     return found
 
 
-def stored(root: Path, attempt: Path | str) -> StoredRun:
+def stored(root: Path, log: Path) -> StoredRun:
     """Return the only run of an attempt; one without anything if there is none."""
-    name = Path(attempt).name
     every = read_store(root / "mlflow.db").values()
-    found = [run for run in every if run.tags.get(Tag.ATTEMPT) == name]
-    assert len(found) < 2, f"{name} is stored {len(found)} times"
+    found = [run for run in every if run.tags.get(Tag.ATTEMPT) == log.stem]
+    assert len(found) < 2, f"{log} is stored {len(found)} times"
     return found[0] if found else StoredRun("")
+
+
+def pending(one: Follower) -> set[str]:
+    """Return the attempts that are not known to be stored."""
+    return {attempt.name for attempt, _ in one.pending()}
 
 
 def results(folder: Path, store: Path) -> Path:

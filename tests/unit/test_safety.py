@@ -88,7 +88,7 @@ def shells(path: Path) -> list[str]:
 
 
 def test_servers_listen_on_loopback() -> None:
-    words = command(Path("r"), "sqlite:///r/x.db", 5000)
+    words = command("sqlite:///r/x.db", 5000)
     assert words[words.index("--host") + 1] == "127.0.0.1"
 
 

@@ -1,8 +1,7 @@
-"""The journal and its reader, and where the store is: plain files, no mlflow."""
+"""Jobs' logs and their reader, and where the store is: plain files, no mlflow."""
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import subprocess
@@ -10,23 +9,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from following import log, start
 
 from minbert.spec.protocol import Measured
-from minbert.track.journal import Journal, attempts, newest_attempts
-from minbert.track.store import on_network_disk, shown, sqlite_path, tracking_uri
-
-RUN = {"experiment": "paper", "key": "abcdef0123456789", "seed": 0, "name": "one . s0"}
-
+from minbert.track.journal import Attempt, attempts, newest_attempts
+from minbert.track.store import shown, sqlite_path, tracking_uri
 
 HEAVY = {"mlflow", "pandas", "torch", "numpy", "pyarrow", "pydantic", "socket"}
+FOLLOW = "from minbert.track.follower import Follower; Follower('.').finish()"
 
 
 @pytest.mark.parametrize(
     ("code", "absent"),
-    [
-        ("import minbert.track.journal", HEAVY),
-        ("from minbert.track.follower import Follower; Follower('.').finish()", {"mlflow"}),
-    ],
+    [("import minbert.track.journal", HEAVY), (FOLLOW, {"mlflow"})],
     ids=["job", "follower of nothing"],
 )
 def test_no_heavy_import_without_need(code: str, absent: set[str], tmp_path: Path) -> None:
@@ -37,50 +32,42 @@ def test_no_heavy_import_without_need(code: str, absent: set[str], tmp_path: Pat
     assert not (tmp_path / "mlflow.db").exists()
 
 
-def test_rows_come_back_as_they_were_logged(tmp_path: Path) -> None:
+def test_points_come_back_as_they_were_logged(tmp_path: Path) -> None:
     """A broken line is skipped, and a part of one is left for the next time."""
-    journal = Journal.start(tmp_path, RUN)
+    journal = start(tmp_path, "k")
     values = [0.1, 1e-300, math.inf, -math.inf, math.nan]
     for step, value in enumerate(values, 1):
-        journal.log(Measured(step, 1, "train", "sst", "loss", value, 1.7e9 + step / 8))
-    journal.flush()
+        journal.log(Measured(step, 1, "dev", "sst", "loss", value, 1.7e9 + step / 8))
     (attempt,) = attempts(tmp_path)
-    whole = attempt.history.read_bytes()
-    lines = [json.loads(line, parse_constant=pytest.fail) for line in whole.splitlines()]
-    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5]
-    rows, offset = attempt.rows(0, 100)
-    assert [row.value for row in rows[:4]] == values[:4] and math.isnan(rows[4].value)
-    assert [row.time for row in rows] == [1.7e9 + step / 8 for step in range(1, 6)]
-    assert offset == attempt.size() == len(whole)
-    attempt.history.write_bytes(whole + b"\0\0\0\n" + whole[:-9])
-    rows, offset = attempt.rows(offset)
-    assert ([row.step for row in rows], offset) == (
-        [1, 2, 3, 4],
-        len(whole) + 4 + whole.rindex(b"{"),
-    )
-    attempt.history.write_bytes(whole + b"\0\0\0\n" + whole)
-    assert [row.step for row in attempt.rows(offset)[0]] == [5]
+    said, place = attempt.read()
+    assert (said["name"], place) == ("k . s0", attempt.size())
+    found = [value for _, value, *_ in said["points"]]
+    assert found[:4] == values[:4] and math.isnan(found[4])
+    assert said["points"][0] == ["dev/sst/loss", 0.1, 1, 1.7e9 + 1 / 8]
+    whole = attempt.path.read_bytes()
+    attempt.path.write_bytes(whole + b"\0\0\0\n" + whole[:-9])
+    said, end = attempt.read(place)
+    assert [step for *_, step, _ in said["points"]] == [1, 2, 3, 4]
+    assert end == len(whole) + 4 + whole.rindex(b"{")
 
 
 def test_a_job_says_how_it_ended(tmp_path: Path) -> None:
-    journal = Journal.start(tmp_path, RUN)
-    (attempt,) = attempts(tmp_path)
-    assert attempt.alive() and attempt.end() is None and attempt.failure() is None
+    journal = start(tmp_path, "k")
+    attempt = Attempt(journal.path)
+    assert attempt.alive() and attempt.end() == {} and attempt.failure() is None
     journal.end("FAILED", error="loss is nan", tags={"a": "3"}, metrics={"best/sst": 0.5}, step=9)
+    assert not attempt.alive() and attempt.failure() == "loss is nan"
     end = attempt.end()
-    assert end is not None and not attempt.alive()
-    assert (attempt.status, attempt.failure()) == ("FAILED", "loss is nan")
-    assert (end["tags"], end["metrics"], end["step"]) == ({"a": "3"}, {"best/sst": 0.5}, 9)
+    assert (end["tags"], end["points"]) == ({"a": "3"}, [["best/sst", 0.5, 9, end["ended"]]])
 
 
 def test_the_newest_attempt_counts_and_copies_are_none(tmp_path: Path) -> None:
-    first, *_, last = (Journal.start(tmp_path, RUN | {"seed": seed}) for seed in (3, 1, 3))
-    for name in ("old-{}", "{} (copy)", f"x-{RUN['key']}-s0-9", ".{}.part"):
-        shutil.copytree(first.folder, first.folder.with_name(name.format(first.folder.name)))
-    found = attempts(tmp_path)
-    assert [attempt.run["seed"] for attempt in found] == [3, 1, 3]
-    assert [attempt.newer for attempt in found] == [last.folder.name, None, None]
-    assert newest_attempts(tmp_path)[RUN["key"], "3"].path == last.folder
+    first, *_, last = (start(tmp_path, "k", seed) for seed in (3, 1, 3))
+    for name in ("old-{}", "{} (copy)", "x-k-s0-9"):
+        shutil.copy(first.path, first.path.with_stem(name.format(first.path.stem)))
+    log(last, range(1))
+    assert [attempt.run["seed"] for attempt in attempts(tmp_path)] == [3, 1, 3]
+    assert newest_attempts(tmp_path)["k", "3"].path == last.path
     assert attempts(tmp_path / "nowhere") == []
 
 
@@ -90,8 +77,6 @@ def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert tracking_uri(tmp_path) == "http://server:5000"
     assert sqlite_path("http://server:5000") is None
     monkeypatch.chdir(tmp_path)
-    assert tracking_uri(tmp_path, "sqlite:///other.db") == f"sqlite:///{tmp_path}/other.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///other.db")
+    assert tracking_uri(tmp_path) == f"sqlite:///{tmp_path}/other.db"
     assert shown("at https://me:secret@host/x failed") == "at https://***@host/x failed"
-    for kind, network in (("nfs", True), ("ext2/ext3", False)):
-        monkeypatch.setattr("minbert.track.store.lines_of", lambda *_, kind=kind: [kind])
-        assert on_network_disk(tmp_path) == network

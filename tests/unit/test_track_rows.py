@@ -10,26 +10,26 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from following import finish, results, stored_run, write_page
+from following import finish, results, stored_run, write_rows
 from mlflow.entities import Run
 from trained_root import plan_of, run_folder
 
 from minbert.base.files import read_json, write_json, write_text
-from minbert.evaluate.text import csv_text
+from minbert.evaluate.reading import SCHEMA
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
-from minbert.store.plans import write_plan
+from minbert.store.plans import SCORES, write_plan
+from minbert.track.experiments import CURVES, VIEW, view_tag
 from minbert.track.follower import Follower
-from minbert.track.journal import attempts, newest_attempts
-from minbert.track.papers import CURVES, VIEW, view_tag
-from minbert.track.rows import record_grids
-from minbert.track.runs import log_imported_runs, of_predictions
-from minbert.track.store import Tag, open_store, own_store
+from minbert.track.journal import Attempt, Journal, attempts, newest_attempts
+from minbert.track.rows import ROWS, record_rows
+from minbert.track.runs import log_imported_runs
+from minbert.track.store import Tag, open_store, runs
 
 FACTS = {
     **{"title": "Sharing", "description": "How much\n to share?", "rule": "plain"},
     **{"file": "workflow/grids/p.yaml", "source": "the course", "backbone": "bert"},
-    **{"datasets": {"cfimdb": "d2", "sst": "d1"}},
+    **{"datasets": {"cfimdb": "d2", "sst": "d1"}, "overall_tasks": ["sst", "sts"]},
 }
 
 
@@ -38,43 +38,48 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
     return results(tmp_path.resolve(), mlflow_store)
 
 
-def test_a_page_has_what_is_published_of_a_paper(tmp_path: Path) -> None:
-    """Intervals end where scores end; `best` trains nothing."""
-    dev = {"seeds": "2", "split": "dev", "keys": "k1", "sst_mean": "0.3", "sst_low": "-0.34"}
-    dev |= {"sst_high": "1.2", "sst_above": "1", "sst_n": "2", "sst_floor": "0.2"}
-    dev |= {"overall_plain_mean": "0.6", "overall_plain_low": "-0.7", "overall_plain_high": "1.9"}
-    test = {"seeds": "1", "split": "test", "keys": "k1", "sst_mean": "0.25"}
-    chosen = {"variant": "best", "seeds": "2", "split": "dev", "keys": "k2", "sst_mean": "0.4"}
-    absent = {"variant": "absent", "seeds": "0", "split": "dev"}
-    lines = [chosen, {"variant": "one"} | dev, {"variant": "one"} | test, absent]
-    every = {name: "" for line in lines for name in line}
-    table = csv_text(tuple(every), [every | line for line in lines])
-    for name in ("tables/p.csv", "figures/p/curve.png", "tables/other.csv"):
-        write_text(tmp_path / name, table)
-    shown = [("tables/p", "table", "t"), ("tables/other", "table", "o")]
-    shown.append(("figures/p/curve", "figure", "f"))
+def test_a_row_has_what_is_published_of_it(tmp_path: Path) -> None:
+    """Intervals end where scores end; `best` trains nothing, and `absent` has no score."""
+    found: list[dict[str, Any]] = []
+
+    def score(variant: str, task: str, metric: str, *values: float, **more: Any) -> None:
+        about = {"paper": "p", "variant": variant, "split": "dev", "task": task, "metric": metric}
+        about |= {"key": "k2", "floor": 0.2, "p_floor": 0.5, "constant": False} | more
+        found.extend(about | {"seed": n, "value": value} for n, value in enumerate(values))
+
+    untested = {"p_floor": None, "constant": None}
+    score("best", "sst", "accuracy", 0.5, 0.3)
+    score("one", "sst", "accuracy", 0.1, 0.5)
+    score("one", "sts", "pearson", 0.9, 0.2, p_floor=0.001)
+    score("one", "overall", "plain", 0.8, 0.4, **untested)
+    score("one", "overall", "normalised", 0.8, 0.4, **untested)
+    score("one", "sst", "accuracy", 0.25, split="test", **untested)
+    path = tmp_path / SCORES
+    path.parent.mkdir()
+    pq.write_table(pa.Table.from_pylist(found, schema=SCHEMA), path)
     stages = [["p", "one", s, "sst", k, "", "One", ""] for s, k in (("a", "k1"), ("b", "k2"))]
     stages.append(["p", "absent", "main", "sst", "k3", "", "Absent", ""])
-    pages = []
     for _ in range(2):
-        record_grids(tmp_path, {"papers": {"p": FACTS}, "variants": stages, "shown": shown})
-        pages.append(page := read_json(tmp_path / "tracking" / "p.json"))
-    assert pages[0]["id"] == page["id"] and pages[0]["written"] < page["written"]
-    one, best = page["rows"]
-    assert one["metrics"] == {
-        **{"n": 1, "test/sst": 0.25},
-        **{"best/sst": 0.3, "best/sst/low": 0, "best/sst/high": 1},
-        **{"best/overall": 0.6, "best/overall/low": -0.7, "best/overall/high": 1},
-    }
-    assert one["tags"] == {"learned": "", "not_learned": "sst"}
-    assert (best["variant"], best["metrics"]) == ("best", {"n": 2, "best/sst": 0.4})
-    assert page["parents"] == {"k1": "one", "k2": "one"} and page["keys"] == ["k1", "k2", "k3"]
-    assert page["files"] == ["tables/p.csv", "figures/p/curve.png"]
+        record_rows(tmp_path, {"papers": {"p": FACTS}, "variants": stages})
+    one, best = (Attempt(log) for log in sorted((tmp_path / "tracking").glob("*.jsonl")))
+    end = one.end()
+    assert (one.run["name"], best.run["name"]) == ("one", "best")
+    assert {name: value for name, value, *_ in end["points"]} == pytest.approx(
+        {
+            **{"n": 2, "test/sst": 0.25, "best/sst": 0.3, "best/sst/low": 0, "best/sst/high": 1},
+            **{"best/sts": 0.55, "best/sts/low": -1, "best/sts/high": 1},
+            **{"best/overall": 0.6, "best/overall/low": -1, "best/overall/high": 1},
+        }
+    )
+    assert end["tags"] == {Tag.ROW: "one", "learned": "sts", "not_learned": "sst"}
+    (page,) = read_json(tmp_path / ROWS).values()
+    assert page["parents"] == {"k1": one.name, "k2": one.name}
+    assert page["keys"] == ["k1", "k2", "k3", "row.p.one", "row.p.best"]
 
 
 def shown(root: Path, name: str) -> dict[str, Run]:
     """Return the runs of one of the paper's views, in its order."""
-    client = open_store(root).client
+    client = open_store(root)
     experiment = client.get_experiment_by_name("paper")
     assert experiment is not None
     view = json.loads(experiment.tags[view_tag(name)])
@@ -83,82 +88,50 @@ def shown(root: Path, name: str) -> dict[str, Run]:
     return {run.info.run_name: run for run in found}
 
 
-def test_each_row_is_a_run_above_the_runs_of_its_seeds(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_text(root / "tables" / "paper.md", "| a |")
+def test_each_row_is_a_run_above_the_runs_of_its_seeds(root: Path) -> None:
     plan = write_plan(root, {"papers": {"paper": FACTS}})
-    trained = {f"{key} . s{n}": finish(root, key, n).folder for key in ("a", "b") for n in (0, 1)}
+    trained = {f"{key} . s{n}": finish(root, key, n) for key in ("a", "b") for n in (0, 1)}
     rows = {"a": {"best/overall": 0.5, "n": 2}, "b": {"best/overall": 0.6, "n": 2}}
 
-    def publish(written: float, *keys: str, **rows: dict[str, float]) -> None:
-        write_page(root, written, keys, **rows)
-        Follower(root, plan=plan).finish()
+    def publish(*keys: str, **rows: dict[str, float]) -> None:
+        write_rows(root, *keys, **rows)
+        Follower(root, plan).finish()
 
-    Follower(root, plan=plan).finish()
+    Follower(root, plan).finish()
     assert shown(root, VIEW).keys() == shown(root, CURVES).keys() == trained.keys()
-    with monkeypatch.context() as patch:  # it dies with half of the rows stored
-        patch.setattr("minbert.track.writer._attach", None)
-        publish(1.0, "a", "b", **rows)
-    Follower(root, plan=plan).finish()
+    publish("a", "b", **rows)
     first = shown(root, VIEW)
     assert list(first) == ["b", "a"] and first["a"].data.metrics == rows["a"]
     assert first["a"].data.tags["learned"] == "sst" and first["a"].info.status == "FINISHED"
     assert shown(root, CURVES).keys() == trained.keys()
-    for name, attempt in trained.items():
-        parent = stored_run(root, attempt).data.tags[Tag.PARENT]
+    for name, log in trained.items():
+        parent = stored_run(root, log).data.tags["mlflow.parentRunId"]
         assert parent == first[name.partition(" ")[0]].info.run_id
-    (grid,) = open_store(root).runs(f"tags.`{Tag.KIND}` = 'grid'")
-    copy = root / "mlartifacts" / "paper" / grid.info.run_id / "artifacts" / "tables" / "paper.md"
-    assert copy.read_text() == "| a |"
 
     # In place; `b` is not in the grid any more, and later it is again.
-    publish(2.0, "a", a={"best/overall": 0.9, "n": 2})
+    publish("a", a={"best/overall": 0.9, "n": 2})
     (one,) = shown(root, VIEW).values()
     assert one.info.run_id == first["a"].info.run_id and one.data.metrics["best/overall"] == 0.9
     assert shown(root, CURVES).keys() == {"a . s0", "a . s1"}
-    publish(3.0, "a", "b", **rows)
+    publish("a", "b", **rows)
     assert list(shown(root, VIEW)) == ["b", "a"] and shown(root, CURVES).keys() == trained.keys()
 
-    experiment = open_store(root).client.get_experiment(one.info.experiment_id)
+    experiment = open_store(root).get_experiment(one.info.experiment_id)
     said = experiment.tags["mlflow.note.content"]
     assert said.startswith("**Sharing.** How much to share?") and FACTS["file"] in said
     columns = json.loads(experiment.tags[view_tag(VIEW)])["selectedColumns"]
     assert {"metrics.`best/cfimdb`", "metrics.`best/overall/low`", "tags.`learned`"} <= {*columns}
 
 
-def test_two_folders_with_one_store_keep_their_rows_apart(root: Path, tmp_path: Path) -> None:
-    for n, folder in enumerate((root, tmp_path / "other")):
-        write_page(folder, 1.0, (), identity=str(n), one={"best/overall": 0.1 + n / 2})
-        Follower(folder, own_store(root)).finish()
-    rows = open_store(root).runs(f"tags.`{Tag.ROW}` = 'one'")
-    current = (run.data for run in rows if Tag.SUPERSEDED not in run.data.tags)
-    found = sorted(data.metrics["best/overall"] for data in current)
-    assert found == pytest.approx([0.1, 0.6])
-
-
-def test_a_run_says_what_it_learnt(tmp_path: Path) -> None:
-    tasks = {
-        "sst": ([0, 1] * 10, [0, 1] * 10),
-        "para": ([1] * 20, [1, 1, 0, 1] * 5),
-        "sts": ([1, 2] * 10, [1, 1.5, 1.2, 1] * 5),
-        "lmrd": ([1], [None]),
-    }
-    rows: list[dict[str, Any]] = [
-        {"task": task, "split": split, "prediction": float(ours), "label": label}
-        for task, pair in tasks.items()
-        for ours, label in zip(*pair, strict=True)
-        for split in ("dev", "test")
-        if split == "dev" or task == "sst"
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "p.parquet")
-    metrics, tags = of_predictions(tmp_path / "p.parquet", "normalised")
-    r = metrics["best/sts"]
-    whole = (1.75 + (r + 1) / 2) / 3
-    assert metrics == pytest.approx(
-        {"best/sst": 1.0, "best/para": 0.75, "best/sts": r, "best/overall": whole, "test/sst": 1.0}
-    )
-    assert tags == {"learned": "sst", "not_learned": "para,sts"}
+def test_two_folders_with_one_store_keep_their_rows_apart(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root}/mlflow.db")
+    for score, folder in ((0.1, root), (0.6, tmp_path / "other")):
+        write_rows(folder, one={"best/overall": score})
+        Follower(folder).finish()
+    found = runs(open_store(root), f"tags.`{Tag.ROW}` = 'one' AND tags.`{Tag.SUPERSEDED}` = 'no'")
+    assert sorted(run.data.metrics["best/overall"] for run in found) == [0.1, 0.6]
 
 
 @pytest.fixture
@@ -170,7 +143,7 @@ def plan(trained_plan: Plan, tmp_path: Path) -> Plan:
 
 def test_runs_that_came_in_are_as_if_they_had_been_trained_here(plan: Plan) -> None:
     here = newest_attempts(plan.root)
-    before = {of: (attempt.run, attempt.end() or {}) for of, attempt in here.items()}
+    before = {of: attempt.read()[0] for of, attempt in here.items()}
     record = write(plan)
     log_imported_runs(plan.root, record)
     assert len(attempts(plan.root)) == len(here), "those are known"
@@ -182,16 +155,17 @@ def test_runs_that_came_in_are_as_if_they_had_been_trained_here(plan: Plan) -> N
         write_json(path, said)
     for _ in range(2):
         log_imported_runs(plan.root, record)
-    came = attempts(plan.root)
-    assert {attempt.group for attempt in came} == here.keys() and len(came) == 7
-    for attempt in came:
-        (run, end), own, its_end = before[attempt.group], attempt.run, attempt.end() or {}
-        assert own["host"] == "elsewhere" and own["tags"][Tag.COMMIT] == "theirs"
-        assert (own["name"], own["params"]) == (run["name"], run["params"])
-        assert its_end["metrics"] == pytest.approx(end["metrics"])
-        assert {**its_end, "ended": 0, "metrics": 0} == {**end, "ended": 0, "metrics": 0}
-        took = its_end["metrics"]["cost/seconds"]
-        assert its_end["ended"] - own["started"] == pytest.approx(took, abs=1e-3)
+    came = {attempt.group: attempt.read()[0] for attempt in attempts(plan.root)}
+    assert came.keys() == here.keys() and len(came) == 7
+    for group, run in came.items():
+        told = before[group]
+        assert (run["tags"].pop(Tag.HOST), run["tags"].pop(Tag.COMMIT)) == ("elsewhere", "theirs")
+        assert run["tags"].items() <= told["tags"].items()
+        same = ("name", "experiment", "params", "status")
+        assert [run[name] for name in same] == [told[name] for name in same]
+        assert [of[:3] for of in run["points"]] == [of[:3] for of in told["points"]]
+        took = dict(of[:2] for of in run["points"])["cost/seconds"]
+        assert run["ended"] - run["started"] == pytest.approx(took, abs=1e-3)
 
 
 @pytest.mark.parametrize("end", [None, "FAILED"])
@@ -199,12 +173,12 @@ def test_a_result_whose_job_here_did_not_end_well_has_come_in(plan: Plan, end: s
     """A follower that is killed as it tells of a run also leaves an attempt without an end."""
     key = run_folder(plan, "three").parent.name
     old = newest_attempts(plan.root)[key, "0"]
-    (old.path / "end.json").unlink()
+    old.path.write_bytes(b"".join(old.path.read_bytes().splitlines(keepends=True)[:-1]))
     if end:
-        write_json(old.path / "end.json", {"status": end})
+        Journal(old.path).end("FAILED")
     log_imported_runs(plan.root, write(plan))
     new = newest_attempts(plan.root)[key, "0"]
-    assert new.name > old.name and new.status == "FINISHED"
+    assert new.name > old.name and new.end()["status"] == "FINISHED"
 
 
 def test_a_damaged_result_is_reported_and_stops_no_other(
@@ -216,4 +190,4 @@ def test_a_damaged_result_is_reported_and_stops_no_other(
     log_imported_runs(plan.root, write(plan))
     assert len(attempts(plan.root)) == 6
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith(f"tracking: {damaged}: not in MLflow: {damaged}/run.json is damaged")
+    assert f"seed 0: not in MLflow: {damaged}/run.json is damaged" in line

@@ -360,7 +360,7 @@ def _follow(results: Path, plan: str | None, until: int | None, once: bool) -> N
         raise UserError(f"{results}: there is no such results folder to follow")
     check_store(results)
     follower = Follower(results, plan=plan)
-    if follower.finish() if once else follower.follow(until_pid=until):
+    if follower.follow(until) if until and not once else follower.finish():
         raise SystemExit(1)
 
 

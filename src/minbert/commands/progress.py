@@ -120,7 +120,7 @@ class Progress(logging.Handler):
         )
         newest = newest_attempts(self.plan.root) if self.failed else {}
         ended = (newest.get(work.run) for work in self.failed.values())
-        stopped = sum(attempt.status == "KILLED" for attempt in ended if attempt)
+        stopped = sum(attempt.end().get("status") == "KILLED" for attempt in ended if attempt)
         counts = {
             "failed": len(self.failed) - stopped,
             "interrupted, to go on from where they were": stopped,

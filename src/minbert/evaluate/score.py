@@ -102,7 +102,7 @@ def read_runs(spec: Line, need: Need, labels: Labels) -> Runs:
 
     @cache
     def read(task: str, key: str, seed: int) -> Run:
-        return _score_training(task, key, need(f"run.{key}.{seed}"), labels.get(task, {}))
+        return score_training(task, key, need(f"run.{key}.{seed}"), labels.get(task, {}))
 
     runs: Runs = {}
     for of in spec["variants"]:
@@ -114,7 +114,7 @@ def read_runs(spec: Line, need: Need, labels: Labels) -> Runs:
     return runs
 
 
-def _score_training(task: str, key: str, record: Path, labels: Mapping[str, float]) -> Run:
+def score_training(task: str, key: str, record: Path, labels: Mapping[str, float]) -> Run:
     """Return the scores of a training on one of its tasks; none if it lacks a file."""
     files = [record.with_name(f"{name}.parquet") for name in ("predictions", "history")]
     if not all(path.is_file() for path in files):

@@ -166,6 +166,7 @@ class Plan(Experiment):
             "title": grid.title,
             "description": grid.description,
             "rule": grid.overall,
+            "overall_tasks": grid.overall_tasks,
             "file": os.path.relpath(grid.path, self.base),
             "seeds": list(config.seeds),
             "source": config.course if source == "real" else source,

@@ -44,7 +44,7 @@ from minbert.store.plans import (
     stage_rows,
 )
 from minbert.track.journal import newest_attempts
-from minbert.track.rows import record_grids
+from minbert.track.rows import record_rows
 
 
 def publish(root: Path, plan: str, mark: Path) -> None:
@@ -184,7 +184,7 @@ def _take(root: Path, plan: str, record: Mapping[str, Any], partial: Path | None
     write_text(folder / VARIANTS, csv_text(VARIANT_COLUMNS, rows, "\t"))
     _say(root, record, plan, "", new)
     if not record["below"]:
-        record_grids(root, record)
+        record_rows(root, record)
 
 
 def _copy(keyed: Path, target: Path) -> None:

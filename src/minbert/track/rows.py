@@ -1,88 +1,70 @@
-"""A paper's rows for MLflow: what its published table says of each, left for the follower to store.
+"""A paper's rows for MLflow: what its score table says of each, left for the follower to store.
 
 Nothing here imports mlflow.
 """
 
-import time
-import uuid
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError
-from minbert.base.files import read_json, write_json
+from minbert.base.files import write_json
+from minbert.evaluate.reading import Scores, read_scores
 from minbert.evaluate.scoring import CORRELATIONS
-from minbert.evaluate.text import read_csv
-from minbert.spec.grid import ALL
+from minbert.evaluate.seeds import over_seeds
 from minbert.spec.task import TASKS
-from minbert.store.plans import products, stage_rows
-from minbert.track.journal import BEST, TEST, TRACKING
+from minbert.store.plans import SCORES, stage_rows
+from minbert.track.journal import BEST, TEST, TRACKING, Journal, newest_attempts
+from minbert.track.store import Tag
 
-ROW, GRID = "row", "grid"
-"""The kinds of runs that are no training: a row of a paper's table; the paper's tables, figures."""
-_ENDS = {"mean": "", "low": "/low", "high": "/high"}
-"""What a column of the table ends with, and the metric that it is."""
+ROWS = Path(TRACKING) / "rows.json"
+"""By paper, the `keys` of the runs that its grid needs, and the logs of the rows above them."""
 
 
-def record_grids(root: Path, listed: Mapping[str, Any]) -> None:
-    """Write `tracking/PAPER.json` for each paper of the published plan `listed`.
+def record_rows(root: Path, listed: Mapping[str, Any]) -> None:
+    """Add what is published of each paper of plan `listed` to the logs of its rows; write `ROWS`.
 
-    It has the paper's `rows` (variant, metrics, tags), the `keys` of its trainings, which row each
-    stands below (`parents`), and the names of its published `files`. `id` stays the same.
+    A row has the log of a run that is no training, to which each publication adds.
     """
-    every = stage_rows(listed["variants"])
-    names = [name for name in products(root, listed) if (root / name).is_file()]
+    pages, before = {}, newest_attempts(root)
     for paper, facts in listed["papers"].items():
-        path, table = root / TRACKING / f"{paper}.json", root / "tables" / f"{paper}.csv"
-        rows: dict[str, dict[str, Any]] = {}
-        parents: dict[str, str] = {}
-        stages = [row for row in every if row["paper"] == paper]
-        lines = [line for line in read_csv(table) if line["seeds"] != "0"] if table.exists() else []
+        scores, own = read_scores(root / SCORES, paper), defaultdict(list)
+        for stage in stage_rows(listed["variants"]):
+            if stage["paper"] == paper:
+                own[stage["variant"]].append(stage["key"])
+        keys, parents = list(chain(*own.values())), dict[str, str]()
+        rows = _rows(scores, facts["rule"], facts["overall_tasks"])
         # Rows that only choose among the runs of others come last.
-        for line in sorted(lines, key=lambda line: not _keys(stages, line)):
-            variant, own = line["variant"], _keys(stages, line)
-            row = rows.setdefault(variant, {"variant": variant, "metrics": {}, "tags": {}})
-            row["metrics"] |= _scores(line, facts["rule"])
-            row["tags"] |= _learned(line) if line["split"] == "dev" else {}
-            for key in own or line["keys"].split():
-                parents.setdefault(key, variant)
-        try:
-            identity = read_json(path)["id"]
-        except (FileNotFoundError, UserError, KeyError):
-            identity = uuid.uuid4().hex
-        own_files = (f"tables/{paper}.", f"figures/{paper}/", "tables/claims.", f"figures/{ALL}/")
-        page = {
-            "id": identity,
-            "written": time.time(),
-            "rows": list(rows.values()),
-            "keys": sorted({stage["key"] for stage in stages}),
-            "parents": parents,
-            "files": [name for name in names if name.startswith(own_files)],
-        }
-        write_json(path, page)
+        for variant in sorted(rows, key=lambda variant: variant not in own):
+            key = f"row.{paper}.{variant}"
+            run = {"experiment": paper, "key": key, "seed": 0, "name": variant}
+            old = before.get((key, "0"))
+            journal = Journal(old.path) if old else Journal.start(root, run)
+            journal.end("FINISHED", **rows[variant])
+            keys.append(key)
+            used = (s.key for of in scores if of.variant == variant for s in scores[of].values())
+            for below in own.get(variant) or used:
+                parents.setdefault(below, journal.path.stem)
+        pages[paper] = {"keys": keys, "parents": parents}
+    write_json(root / ROWS, pages)
 
 
-def _keys(stages: Sequence[Mapping[str, str]], line: Mapping[str, str]) -> list[str]:
-    """Return the keys of a row's trainings; none if it chooses among those of others."""
-    return [stage["key"] for stage in stages if stage["variant"] == line["variant"]]
-
-
-def _scores(line: Mapping[str, str], rule: str) -> dict[str, float]:
-    """Return the row's means and intervals, which are cut where scores end."""
-    split = {"dev": BEST, "test": TEST}[line["split"]]
-    found = {"n": float(line["seeds"])}
-    for name in ("overall", *TASKS):
-        column = f"overall_{rule}" if name == "overall" else name
-        signed = TASKS[name].metric in CORRELATIONS if name in TASKS else rule == "plain"
-        for part, end in _ENDS.items():
-            if text := line.get(f"{column}_{part}"):
-                found[f"{split}/{name}{end}"] = min(max(float(text), -1.0 * signed), 1.0)
-    return found
-
-
-def _learned(line: Mapping[str, str]) -> dict[str, str]:
-    """Return the tags on what most of the row's seeds learnt."""
-    above = {task: int(n) for task in TASKS if (n := line.get(f"{task}_above"))}
-    most = {task: 2 * n > int(line[f"{task}_n"]) for task, n in above.items()}
-    words = {"learned": True, "not_learned": False}
-    return {word: ",".join(t for t in most if most[t] == is_so) for word, is_so in words.items()}
+def _rows(scores: Scores, rule: str, overall_tasks: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the metrics and tags of a paper's rows; intervals are cut where scores end."""
+    rows: dict[str, dict[str, Any]] = {}
+    for of, found in over_seeds(scores, overall_tasks).items():
+        if of.measure not in (rule, *TASKS):
+            continue
+        tags = {Tag.ROW: of.variant, "learned": "", "not_learned": ""}
+        row = rows.setdefault(of.variant, {"metrics": {"n": found.n}, "tags": tags})
+        task = TASKS.get(of.measure)
+        lowest = -1.0 if (task.metric in CORRELATIONS if task else rule == "plain") else 0.0
+        name = f"{BEST if of.split == 'dev' else TEST}/{of.measure if task else 'overall'}"
+        for end, value in (("", found.mean), ("/low", found.low), ("/high", found.high)):
+            if value is not None:
+                row["metrics"][name + end] = min(max(value, lowest), 1.0)
+        if task and of.split == "dev" and found.learned is not None:
+            word = "learned" if found.learned else "not_learned"
+            row["tags"][word] = f"{row['tags'][word]},{of.measure}".strip(",")
+    return rows
