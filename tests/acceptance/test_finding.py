@@ -89,7 +89,7 @@ def test_what_gc_deleted_after_an_edit_is_named_and_others_are_found(
     with pytest.raises(SystemExit):
         main(["predict", "sst-only", "film", "--results", str(project.root)])
     for told in (capsys.readouterr().err, str(raised.value)):
-        assert "variant 'sst-only'" in told and "`snakemake --cores 2 all` trains" in told
+        assert "variant 'sst-only'" in told and "`snakemake all --cores 2`" in told
         assert "`minbert gc --delete`, which deletes the weights too" in told
     assert len(results.run("1-bert").model("sst")("a film")) == 1
     for what in (results.specs, results.histories, results.predictions):

@@ -47,7 +47,9 @@ class Planned:
 
     def plan(self, rows: list[list[str]], **more: Any) -> None:
         """Publish a plan with these `rows`; earlier ones stay."""
-        name = write_plan(self.root, {"jobs": self.jobs, "files": {}, "variants": rows, **more})
+        papers = {row[0]: {"scores": row[0]} for row in rows}
+        record = {"jobs": self.jobs, "papers": papers, "options": "", "variants": rows, **more}
+        name = write_plan(self.root, record)
         write_json(self.root / "published.json", {"plan": name, "stamp": "", "names": []})
 
     def folder(self, key: str, seed: int = 0) -> Path:
@@ -63,12 +65,12 @@ class Planned:
         pq.write_table(pa.Table.from_pylist(table, schema=PREDICTIONS), path)
 
     def scores(self, rows: list[tuple[str, int, str, str]], paper: str = "p") -> None:
-        """Leave the score table's rows [(variant, seed, task, key)] of a paper."""
+        """Leave the rows [(variant, seed, task, key)] of a paper's score table."""
         about = {"paper": paper, "split": "dev", "metric": "accuracy", "value": 0.5}
         table = [
             {**about, "variant": variant, "seed": seed, "task": task, "key": key}
             for variant, seed, task, key in rows
         ]
-        path = self.root / "tables" / "scores.parquet"
+        path = self.root / "store" / "scores" / paper / "scores.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.Table.from_pylist(table, schema=SCHEMA), path)

@@ -183,4 +183,4 @@ def test_reading_needs_no_right_to_write(
         assert (tmp_path / "out" / "sst-dev-output.csv").exists()
         with pytest.raises(SystemExit):
             main(["submit", *words])
-    assert "choose another --out" in capsys.readouterr().err
+    assert "choose another place" in capsys.readouterr().err

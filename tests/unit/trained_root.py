@@ -134,6 +134,7 @@ def _score(plan: Plan) -> None:
         for split in ("dev", "test")
         for task, key in [*keys.items(), ("overall", "")]
     ]
-    path = plan.root / "tables" / "scores.parquet"
-    path.parent.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    for folder in (plan.root / "tables", plan.shown["scores/one"].folder(plan.root)):
+        folder.mkdir(parents=True)
+        pq.write_table(table, folder / "scores.parquet")

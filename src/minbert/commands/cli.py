@@ -133,7 +133,7 @@ COMMANDS = {
             **VARIANT,
             "sentences": _arg("what to predict", "SENTENCE", nargs="*"),
             "--task": _arg("one of the variant's tasks", "TASK"),
-            "--in": _arg("a file of sentences, or - for standard input", "FILE", dest="source"),
+            "--in": _arg("(default: standard input)", "FILE", Path, dest="source"),
             "--format": _arg("of the input (default: by the ending)", choices=FORMATS, dest="form"),
             "--out": _arg("(default: standard output)", "FILE", Path),
             "--device": _arg("auto, cpu, mps, cuda or cuda:N", default="auto"),
@@ -164,7 +164,7 @@ Two sentences in a row are a pair; in text files a tab separates them. See docs/
         },
     ),
     "submit": Command(
-        "commands.cli:_submit",
+        "predict.submit:submit",
         "write the CS 224N project's prediction files for a trained variant",
         {
             **VARIANT,
@@ -343,13 +343,6 @@ def _unbundle(results: Path, path: Path, digests: Path | None) -> str:
     found = unbundle(path, results, digests)
     said = f"{counted(found.new, 'run')} imported, {found.known} already there"
     return f"{results}: {said}; `minbert plan` says what is left to run"
-
-
-def _submit(results: Path, **options: Any) -> str:
-    from minbert.predict.submit import submit
-
-    made = submit(results, **options)
-    return "\n".join(f"{path}: {counted(rows, 'row')}" for path, rows in made.items())
 
 
 def _follow(results: Path, plan: str | None, until: int | None, once: bool) -> None:

@@ -20,7 +20,7 @@ from minbert.evaluate.reading import Of, Score, Scores
 from minbert.evaluate.systems import Systems
 from minbert.explore.run import TEXTS, sentences
 from minbert.plan import describe as plans
-from minbert.predict.resolve_run import ResolvedVariant, earlier, find, plan_of
+from minbert.predict.resolve_run import ResolvedVariant, find, versions
 from minbert.report.worst import over_runs
 from minbert.spec.task import TASKS
 from minbert.store.job import node_folder
@@ -81,7 +81,8 @@ def compare(root: Path, one: str, other: str | None = None) -> Comparison:
     second = find(root, other or f"{first.paper}/{first.name}")
     if other is not None:
         return _compare(first, second)
-    found = first if first.stages != second.stages else next(earlier(second), None)
+    every = [first, *versions(root, f"{first.paper}/{first.name}")]
+    found = next((of for of in every if of.chosen and of.stages != second.stages), None)
     if found is None:
         raise UserError(
             f"{root}: {first.paper}: variant '{first.name}' has no earlier result in the store "
@@ -161,10 +162,8 @@ def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, .
 
 
 def _overall_rule(found: ResolvedVariant) -> tuple[str, tuple[str, ...]]:
-    """Return the rule and the tasks of the overall score of a variant's paper; none if unknown."""
-    paper = plan_of(found.root, found.paper).get("papers", {}).get(found.paper)
-    if not paper:
-        return "", ()
+    """Return the rule and the tasks of the overall score of a variant's paper."""
+    paper = found.record["papers"][found.paper]
     spec = read_description(found.root, "scores", paper["scores"])["spec"]
     return paper["rule"], tuple(spec["overall_tasks"])
 
@@ -179,4 +178,4 @@ def _changed(task: str, sides: Sequence[Predicted], one: ResolvedVariant) -> pd.
     frame["moved"] = np.abs(new.error - old.error)
     frame = frame[(was - 0.5) * (now - 0.5) < 0]
     frame = frame.sort_values("moved", ascending=False, kind="stable")
-    return frame.merge(sentences(one.runs([task])[task]), how="left", on="id")[EXAMPLES]
+    return frame.merge(sentences(one.run(task)), how="left", on="id")[EXAMPLES]

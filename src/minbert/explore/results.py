@@ -15,7 +15,7 @@ from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.reading import SCHEMA
 from minbert.explore.run import Run, stage_settings
-from minbert.predict.resolve_run import ResolvedVariant, find, plan_of, variants
+from minbert.predict.resolve_run import ResolvedVariant, find, plans, variants
 from minbert.store.job import node_folder
 from minbert.store.node import seed_folders
 from minbert.store.plans import VARIANT_COLUMNS, score_tables, sound
@@ -65,11 +65,13 @@ class Results:
         device, precision and number of parameters.
         """
         newest, rows = newest_attempts(self.root), []
+        planned: dict[str, list[int]] = {}
+        for record in reversed(plans(self.root)):
+            planned |= {paper: facts["seeds"] for paper, facts in record["papers"].items()}
         for row in chain(*variants(self.root).values()):
-            paper, key = row["paper"], row["key"]
-            planned = plan_of(self.root, paper).get("papers", {}).get(paper, {}).get("seeds", ())
+            key = row["key"]
             trained = seed_folders(self.root / "store" / "train" / key)
-            for seed in sorted({*planned, *trained}):
+            for seed in sorted({*planned[row["paper"]], *trained}):
                 folder = node_folder(self.root, "train", key, seed)
                 rows.append({**row, "seed": seed, **_run(folder, newest.get((key, str(seed))))})
         return pd.DataFrame(rows, columns=list(RUNS))
@@ -146,7 +148,7 @@ class Results:
     def _named(self, names: str) -> Iterator[ResolvedVariant]:
         # The best of others are listed in the scores alone.
         scored = self.scores[["paper", "variant"]].itertuples(index=False, name=None)
-        known = dict.fromkeys(map("/".join, [*variants(self.root), *scored]))
+        known = dict.fromkeys([*variants(self.root), *map("/".join, scored)])
         wanted = fnmatch.filter(known, names if "/" in names else f"*/{names}")
         for name in wanted or [names]:  # An earlier plan may have had it.
             try:
@@ -160,9 +162,10 @@ def _run(folder: Path, attempt: Attempt | None) -> dict[str, Any]:
     """Return the state of a run, and what its record says."""
     if record := sound(folder / "run.json"):
         return {**record, **record.get("outcome", {}), **record["environment"], "state": "finished"}
-    if attempt is None or attempt.status == "FINISHED":  # Its files were deleted since.
+    if attempt is None or (end := attempt.end()).get("status") == "FINISHED":
+        # Its files were deleted since.
         return {"state": "not run"}
     if attempt.alive():
         return {"state": "running"}
-    state = "failed" if attempt.status == "FAILED" else "interrupted"
-    return {"state": state, "error": (attempt.end() or {}).get("error")}
+    state = "failed" if end.get("status") == "FAILED" else "interrupted"
+    return {"state": state, "error": end.get("error")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -12,7 +11,6 @@ from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.predict import resolve_run
 from minbert.predict.inputs import item
-from minbert.predict.predict import predicted
 from minbert.predict.resolve_run import ResolvedVariant
 from minbert.spec.task import TASKS
 from minbert.store.job import node_folder
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     import torch
 
     from minbert.model.multitask import MultitaskModel
-    from minbert.predict.predictor import Source
 
 TEXTS = ["sentence1", "sentence2"]
 
@@ -86,23 +83,20 @@ class Run:
 
     def model(self, task: str | None = None, device: str = "auto") -> Model:
         """Return the model of `task`, to call on sentences; `device` as in config.yaml."""
-        from minbert.predict.predictor import source_of
-
-        return Model(source_of(self._of(task)), device)
+        return Model(self._of(task), device)
 
     def _of(self, task: str | None) -> resolve_run.Run:
         TASKS.use(self._own)  # Results with other tasks may have been looked at since.
-        return self._runs[self._found.choose_task(task)]
+        return self._found.run(task, self.seed)
 
 
 class Model:
     """A trained model of one task; `module` is the torch module, in evaluation mode."""
 
-    def __init__(self, source: Source, device: str) -> None:
+    def __init__(self, run: resolve_run.Run, device: str) -> None:
         from minbert.predict.predictor import Predictor
 
-        self._source, self._own = source, TASKS.own
-        self._predictor = Predictor(source, device)
+        self._predictor = Predictor.of(run, device)
 
     @property
     def module(self) -> MultitaskModel:
@@ -117,8 +111,7 @@ class Model:
         Columns are those of `minbert predict` (docs/predicting.md). Raises `UserError` for a
         sentence that is empty or lacks its partner.
         """
-        TASKS.use(self._own)
-        task = TASKS[self._source.task]
+        task = self._predictor.task
         given = [sentences] if others is None else [sentences, others]
         columns = [[of] if isinstance(of, str) else list(of) for of in given]
         counts = [*map(len, columns)]
@@ -128,8 +121,8 @@ class Model:
                 f"example, found {' and '.join(map(str, counts))}"
             )
         rows = enumerate(zip(*columns, strict=True))
-        items = [item(task, f"example {n}", None, each) for n, each in rows]
-        return pd.DataFrame(chain(*predicted(self._predictor, self._source, items)))
+        items = [item(task, f"example {n}", each) for n, each in rows]
+        return pd.DataFrame(self._predictor.rows(items))
 
 
 def stage_settings(found: ResolvedVariant) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -143,9 +136,9 @@ def sentences(run: resolve_run.Run) -> pd.DataFrame:
 
     There are no rows if the table was deleted.
     """
-    tokens = run.job.described["needs"][f"tokens.{run.task}"]
-    examples = read_description(run.root, "tokens", tokens["key"])["needs"]["examples"]
-    path = node_folder(run.root, examples["kind"], examples["key"]) / examples["file"]
+    root, tokens = run.variant.root, run.job.described["needs"][f"tokens.{run.task}"]
+    examples = read_description(root, "tokens", tokens["key"])["needs"]["examples"]
+    path = node_folder(root, examples["kind"], examples["key"]) / examples["file"]
     if not path.is_file():
         return pd.DataFrame(columns=["id", *TEXTS], dtype=object)
     return read_file(path, ("id", *TEXTS)).to_pandas()

@@ -55,8 +55,8 @@ def _read(path: Path) -> dict[str, Any]:
         return read_json(path)
     except FileNotFoundError:
         raise UserError(
-            f"{path} is missing: no workflow planned this; `minbert plan` lists the keys, and "
-            "`snakemake all --cores 2` starts a workflow"
+            f"{path} is missing: never planned, or deleted by `minbert gc --delete`, which deletes "
+            f"the weights too; {AGAIN}"
         ) from None
     except UserError as error:
         raise UserError(f"{error}; delete it: {AGAIN}") from None
