@@ -109,9 +109,9 @@ def write_claims(made: Plan) -> None:
     lines = []
     for claim in claims.spec["claims"]:
         line = dict.fromkeys(COLUMNS, "") | {n: claim[n] for n in COLUMNS if n in claim}
-        against = " ".join(claim["others"]) or "majority"
-        line |= {"claim": claim["text"], "against": against, "published_difference": -0.1}
-        lines.append(line | {"verdict": "does not hold", "strongest": against.split()[0]} | numbers)
+        line |= {"against": " ".join(claim["against"]), "published_difference": -0.1}
+        said = {"verdict": "does not hold", "strongest": claim["against"][0]}
+        lines.append(line | said | numbers)
     lines[0]["claim"] += f" {HARM}"
     lines[-1] |= dict.fromkeys(numbers, "") | {"verdict": "not run"}
     path = claims.folder(made.root) / "claims.csv"

@@ -80,8 +80,8 @@ class Paper:
         scores = self.folder / "scores.parquet"
         seeds = sorted({int(run.rpartition(".")[2]) for run in self.files})
         score(scores, *self.variants.values(), seeds=seeds)
-        default = {"paper": "p", "section": "5", "text": "It is.", "others": [], "score": None}
-        default |= {"task": "sst", "direction": "higher", "margin": 0.01, "published": None}
+        default = {"paper": "p", "section": "5", "claim": "It is.", "score": None, "task": "sst"}
+        default |= {"direction": "higher", "margin": None, "published_difference": None}
         spec = {"claims": [default | claim for claim in claims], "titles": {"p": "Title"}}
         spec |= {"seeds": 1, "backbone": "tiny", "data": "real", "selection_split": "dev"}
         spec |= {"overall_tasks": {"p": OVERALL_TASKS}} | about
@@ -94,4 +94,5 @@ class Paper:
 
 
 def against(variant: str, *others: str, **more: Any) -> dict[str, Any]:
-    return {"variant": variant, "others": list(others)} | more
+    guess = f"{more['score']:g}" if "score" in more else "majority"
+    return {"variant": variant, "against": others or (guess,)} | more

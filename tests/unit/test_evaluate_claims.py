@@ -72,7 +72,7 @@ def test_verdicts_from_predictions(paper: Paper) -> None:
     for name, share in {"good": 0.8, "bad": 0.6, "as-bad": 0.61}.items():
         paper.run(name, sst=share)
     asked = (
-        against("good", "bad", published=0.1, text="100 % of a|b & <script> λ_1"),
+        against("good", "bad", published_difference=0.1, claim="100 % of a|b & <script> λ_1"),
         against("bad", "good"),
         against("bad", "as-bad"),
         against("good", "absent", "bad"),

@@ -38,9 +38,10 @@ def test_every_paper_makes_claims_with_the_published_difference(base: Path) -> N
     made = lines(plan(base, *papers))
     assert {line["paper"] for line in made} == set(papers)
     assert {line["task"] for line in made} <= {*TASKS, *RULES}
-    found = {(line["variant"], line["others"], line["task"]): line["published"] for line in made}
+    about = ("variant", "against", "task")
+    found = {tuple(line[n] for n in about): line["published_difference"] for line in made}
     assert found["hybrid-bert", ("3-bert",), "normalised"] == 0
-    assert found["r11", (), "plain"] == 0.283
+    assert found["r11", ("0.3",), "plain"] == 0.283
     assert found["cfimdb-finetune", ("cfimdb-last-linear",), "cfimdb"] == 0.195
     assert found["full-mean", ("last-linear",), "sst"] is None
     # R4 and R9 are the runners-up; of the changes called negligible, the largest.
@@ -58,7 +59,7 @@ def test_another_overall_rule_than_the_papers_has_no_published_difference(base: 
     (grids / "h.yaml").write_text(f"paper: demo\nclaims: [{more}]\n", encoding="utf-8")
     with (base / PUBLISHED).open("a", encoding="utf-8") as file:
         file.write("demo,1,One,one,dev,,,,0.9,,0.7,\ndemo,1,Two,two,dev,,,,0.5,,0.6,\n")
-    found = [(line["text"], line["published"]) for line in lines(plan(base, "g", "h"))]
+    found = [(line["claim"], line["published_difference"]) for line in lines(plan(base, "g", "h"))]
     assert found == [("It is.", 0.1), ("It is.", None), ("It is more.", 0.3)]
 
 

@@ -53,7 +53,7 @@ class System(NamedTuple):
     runs: Mapping[str, Sequence[str]] = {}
     examples: int = 0
     epochs: int = 0
-    learned: bool = False
+    learned: bool = True
     spread: Spread | None = None
 
     @property

@@ -25,7 +25,6 @@ from minbert.evaluate.text import (
     p_value,
     read_csv,
 )
-from minbert.spec.published import MAJORITY
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
@@ -116,18 +115,13 @@ def on_curves(spec: Line) -> bool:
     return any(MEASURE in claim for claim in spec["claims"])
 
 
-def _compared(claim: Line) -> tuple[str, ...]:
-    """Return the variants that a claim compares."""
-    return claim["variant"], *claim["others"]
-
-
 def _of_paper(
     paper: str, spec: Line, scores: Path, runs: Mapping[str, Path]
 ) -> list[dict[str, Any]]:
     """Return the lines of a paper's claims."""
     claims = [claim for claim in spec["claims"] if claim["paper"] == paper]
-    compared = {name for claim in claims for name in _compared(claim)}
-    curved = {name for claim in claims if MEASURE in claim for name in _compared(claim)}
+    of = [(name, claim) for claim in claims for name in (claim["variant"], *claim["against"])]
+    compared, curved = {name for name, _ in of}, {name for name, claim in of if MEASURE in claim}
     known = {of: by for of, by in read_scores(scores, paper).items() if of.variant in compared}
     systems = Systems(known, runs, spec["overall_tasks"][paper], curved)
     lines = [_judged(claim, systems) for claim in claims]
@@ -144,56 +138,56 @@ def _judged(claim: Line, systems: Systems) -> dict[str, Any]:
     `strongest` is the one of several others that speaks most against the claim. The `estimate` of
     that difference and all `tails` are for `_adjust`.
     """
-    task, measure, given = claim["task"], claim.get(MEASURE, ""), claim["score"]
-    against = claim["others"] or [MAJORITY if given is None else f"{given:g}"]
-    margin = claim["margin"] if claim["direction"] not in ("higher", "lower") else ""
-    line = {name: claim[name] for name in TEXTS if name in claim}
-    line |= {"claim": claim["text"], "against": " ".join(against), "margin": margin}
-    line["published_difference"] = claim["published"]
-    found = systems.of(task, measure)
-    if missing := [name for name in _compared(claim) if name not in found]:
+    line = {**claim, "against": " ".join(claim["against"])}
+    given, measure = line.pop("score"), claim.get(MEASURE, "")
+    found = systems.of(claim["task"], measure)
+    if given is not None:
+        found = found | {line["against"]: System(np.full((RESAMPLES + 1, 1), given))}
+    names = [claim["variant"], *claim["against"]]
+    if missing := [name for name in names if name not in found]:
         return line | {"verdict": NOT_RUN, "reason": f"no scores of {', '.join(missing)}"}
-    sides = {name: found[name] for name in _compared(claim)}
-    if reason := _why_open(sides, measure):
+    one, *others = (found[name] for name in names)
+    if reason := _why_open(names, [one, *others], measure):
         return line | {"verdict": OPEN, "reason": reason}
     # What one example weighs, or one scored epoch.
-    least = 1 / min(one.epochs if measure == "epoch" else one.examples for one in sides.values())
-    one, *others = sides.values()
-    if not others:
-        scores = found[MAJORITY].scores if given is None else np.full((RESAMPLES + 1, 1), given)
-        others = [System(scores)]
+    least = 1 / one.examples
+    if measure == "epoch":
+        least = 1 / min(side.epochs for side in (one, *others) if side.runs)
     estimates = [difference(one, other, least) for other in others]
     tails = [tail(each, claim["direction"], claim["margin"]) for each in estimates]
     worst = tails.index(max(tails))
+    against = others[worst].seeds if others[worst].runs else None
     methods = ["bootstrap over examples, paired"] * (not measure)
     methods += ["variance over seeds"] * (max(one.seeds, others[worst].seeds) > 1)
     return line | {
-        "strongest": against[worst],
+        "strongest": claim["against"][worst],
         "estimate": estimates[worst],
         "tails": tails,
         "p": decision(tails)[0],
         "examples": one.examples,
         "seeds": one.seeds,
-        "seeds_against": others[worst].seeds if claim["others"] else None,
+        "seeds_against": against,
         "method": "; ".join(methods),
     }
 
 
-def _why_open(sides: Mapping[str, System], measure: str) -> str:
+def _why_open(names: Sequence[str], sides: Sequence[System], measure: str) -> str:
     """Return why a claim about `sides`, its variant first, cannot be judged; empty if it can."""
-    (variant, one), *others = sides.items()
-    for name, other in others:
-        if all(set(runs) & set(other.runs[task]) for task, runs in one.runs.items()):
-            return f"{variant} and {name} are the same training"
-    learned = {variant: one.learned}
-    learned[", ".join(name for name, _ in others)] = any(other.learned for _, other in others)
-    low = [names for names, of_side in learned.items() if not of_side]
-    if others and low:
-        return "neither learned" if len(low) > 1 else f"{low[0]} did not learn"
-    if measure and 1 in (side.seeds for side in sides.values()):
+    one, *others = sides
+    for name, other in zip(names[1:], others, strict=True):
+        if all(set(runs) & {*other.runs.get(task, ())} for task, runs in one.runs.items()):
+            return f"{names[0]} and {name} are the same training"
+    if not any(other.learned for other in others):
+        return f"{', '.join(names[1:])} did not learn" if one.learned else "neither learned"
+    if not one.learned and others[0].runs:
+        return f"{names[0]} did not learn"
+    if not measure:
+        return ""
+    trained = {name: side for name, side in zip(names, sides, strict=True) if side.runs}
+    if 1 in (side.seeds for side in trained.values()):
         return "one seed"
-    least = LEAST.get(measure, 0)
-    short = [f"{name} {side.epochs}" for name, side in sides.items() if side.epochs < least]
+    least = LEAST[measure]
+    short = [f"{name} {side.epochs}" for name, side in trained.items() if side.epochs < least]
     return f"fewer than {least} scored epochs: {', '.join(short)}" if short else ""
 
 
@@ -210,22 +204,23 @@ def _adjust(line: dict[str, Any], p: float, level: float) -> None:
     line["detectable"] = estimate.detectable(level)
     fewest = min(_seeds(line))
     if line["verdict"] == NOISE and fewest > 1:
-        bounds = region(line["direction"], line["margin"] or 0.0)
+        bounds = region(line["direction"], line["margin"])
         distance = min(abs(estimate.value - bound) for bound in bounds)
         line["seeds_needed"] = estimate.seeds_needed(distance, fewest, level)
 
 
-def region(direction: str, margin: float) -> tuple[float, float]:
+def region(direction: str, margin: float | None) -> tuple[float, float]:
     """Return the bounds of the differences that are claimed.
 
-    `higher` and `lower` claim one above or below 0; `not higher` and `not lower` one of at most
-    `margin`, or at least minus `margin` (a test of non-inferiority); `same` claims both.
+    `higher` and `lower` claim one above or below 0, without a margin; `not higher` and `not lower`
+    one of at most `margin`, or at least minus `margin` (a test of non-inferiority); `same` both.
     """
-    low = {"higher": 0.0, "not lower": -margin, "same": -margin}.get(direction, -math.inf)
-    return low, {"lower": 0.0, "not higher": margin, "same": margin}.get(direction, math.inf)
+    by = margin or 0.0
+    low = -by if direction in ("higher", "not lower", "same") else -math.inf
+    return low, by if direction in ("lower", "not higher", "same") else math.inf
 
 
-def tail(estimate: Estimate, direction: str, margin: float) -> float:
+def tail(estimate: Estimate, direction: str, margin: float | None) -> float:
     """Return the one-sided p-value against a true difference outside of what is claimed.
 
     Of two bounds, the larger of their two counts (two one-sided tests, Schuirmann 1987).
@@ -294,7 +289,7 @@ def cells(line: Line) -> tuple[str, ...]:
     if more:
         which = f"{line['strongest']}, of" if "strongest" in line else "each of"
         versus = f"{which} {1 + len(more)} others"
-    if (margin := line.get("margin", "")) != "":
+    if (margin := line.get("margin")) is not None:
         claimed = f"{claimed} ({'within' if claimed == 'same' else 'by'} {margin:g})"
     task, measure = line["task"], line.get(MEASURE)
     of_task = TASKS[task].title if task in TASKS else f"overall, {task}"

@@ -92,7 +92,8 @@ class Systems:
         for of, spread in shared_spreads(self._scores, own, self._overall).items():
             found[of.variant] = found[of.variant]._replace(spread=spread)
         if found and not measure:
-            found[MAJORITY] = self._system({part: [MAJORITY] for part in parts}, task)
+            guess = self._system({part: [MAJORITY] for part in parts}, task)
+            found[MAJORITY] = guess._replace(runs={})
         return found
 
     def _system(self, runs: Mapping[str, list[str]], task: str, measure: str = "") -> System:

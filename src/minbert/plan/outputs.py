@@ -17,7 +17,7 @@ from minbert.spec.figures import FIGURE_KINDS, ONE_TASK, Options, PublishedRepro
 from minbert.spec.grid import ALL, Drawing, FiguresFile
 from minbert.spec.parts import part_module
 from minbert.spec.protocol import OVERALL_TASKS
-from minbert.spec.published import Claim
+from minbert.spec.published import MAJORITY, Claim
 from minbert.spec.resolve import Grid
 from minbert.spec.task import TASKS, task_facts
 from minbert.spec.yaml import load_yaml, validated
@@ -199,21 +199,29 @@ def _footnotes(exp: Experiment, grid: Grid) -> Iterator[str]:
 
 
 def _claims(exp: Experiment) -> dict[str, Any]:
-    """Return all papers' claims, one line a task, with the differences that were published."""
+    """Return all papers' claims, one line a task, by the columns of their table.
+
+    A claim `against` a number has it as its `score`, too.
+    """
     grids = [grid for grid in exp.grids if grid.claims]
     lines = []
     for grid, claim in ((of, claim) for of in grids for claim in of.claims):
+        guess = MAJORITY if claim.score is None else f"{claim.score:g}"
         for task in claim.task:
-            # Tables of scores alone have no column for the measure.
-            left = {"against", "task", *(("measure",) if claim.measure == "score" else ())}
-            line = claim.model_dump(exclude=left) | {
+            line = {
                 "paper": grid.paper,
-                "others": claim.others,
+                "section": claim.section,
+                "claim": claim.text,
+                "variant": claim.variant,
+                "against": claim.others or (guess,),
                 "score": claim.score,
                 "task": grid.overall if task == "overall" else task,
-                "published": _published_difference(exp, grid, claim, task),
+                "direction": claim.direction,
+                "margin": None if claim.direction in ("higher", "lower") else claim.margin,
+                "published_difference": _published_difference(exp, grid, claim, task),
             }
-            lines.append(line)
+            # Tables of scores alone have no column for the measure.
+            lines.append(line | ({} if claim.measure == "score" else {"measure": claim.measure}))
     return {
         "claims": lines,
         "titles": {grid.paper: grid.title for grid in grids},
