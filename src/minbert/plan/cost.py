@@ -1,7 +1,4 @@
-"""What jobs cost, before they run: operations, time, memory, threads.
-
-Operations are counted from the spec; their rate is measured by finished runs, or assumed.
-"""
+"""What jobs cost, before they run, at the rate of finished runs: time, memory, threads."""
 
 import math
 import statistics

@@ -35,6 +35,10 @@ UNSHOWN = {
 }
 """Settings that change no result, and where data lie, so that they change no report either."""
 
+About = dict[str, Any]  # what is said of a paper, or of what is shown of it
+Needs = Mapping[str, Need]
+Figure = tuple[str, Node]  # with the name that it is published under
+
 
 def shown_nodes(exp: Experiment) -> dict[str, Node]:
     """Return the nodes of what people look at, each after those that it is made from.
@@ -44,7 +48,7 @@ def shown_nodes(exp: Experiment) -> dict[str, Node]:
     `labels.TASK`; the report also needs `table.PAPER`, `figure.NAME` and so on.
     """
     found: dict[str, Node] = {}
-    papers: list[dict[str, Any]] = []
+    papers: list[About] = []
     every: dict[str, Need] = {}
     scores_of: dict[str, Need] = {}
     for grid in exp.grids:
@@ -83,7 +87,7 @@ def shown_nodes(exp: Experiment) -> dict[str, Node]:
     return found | {"report": _report(exp, found, every)}
 
 
-def _scored(exp: Experiment, grid: Grid) -> dict[str, Any]:
+def _scored(exp: Experiment, grid: Grid) -> About:
     """Return what decides a paper's scores: its variants, and what is scored how.
 
     `tasks` of a variant are {task: key of the training that it is scored by}. Tuned variants have
@@ -112,7 +116,7 @@ def _scored(exp: Experiment, grid: Grid) -> dict[str, Any]:
     }
 
 
-def _about(exp: Experiment, grid: Grid) -> dict[str, Any]:
+def _about(exp: Experiment, grid: Grid) -> About:
     """Return what else is said of a paper."""
     shapes = exp.sources.architecture
     variants = grid.variants.values()
@@ -143,16 +147,13 @@ def _about(exp: Experiment, grid: Grid) -> dict[str, Any]:
     }
 
 
-def _rows(exp: Experiment, grid: Grid) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a paper's table: its published rows in order, then what else it has.
-
-    Each variant has a row on dev, by which variants are compared; a tuned one that is tested also
-    has one on test, which chose nothing.
-    """
+def _rows(exp: Experiment, grid: Grid) -> Iterator[About]:
+    """Yield the rows of a paper's table: its published rows in order, then what else it has."""
     of_paper = (row for row in exp.published if row.paper == grid.paper)
     rows = [row.model_dump() for row in of_paper if row.variant in grid.variants]
     published = [(row["variant"], row["split"]) for row in rows]
     for variant in grid.rows.values():
+        # Variants are compared on dev; on test, nothing of a tuned one was chosen.
         splits = ("dev", "test") if variant.tried and variant.test else ("dev",)
         own = ({"variant": variant.name, "split": split} for split in splits)
         rows += [row for row in own if (row["variant"], row["split"]) not in published]
@@ -198,7 +199,7 @@ def _footnotes(exp: Experiment, grid: Grid) -> Iterator[str]:
                 yield f"{stage.ref}: {said}"
 
 
-def _claims(exp: Experiment) -> dict[str, Any]:
+def _claims(exp: Experiment) -> About:
     """Return all papers' claims, one line a task, by the columns of their table.
 
     A claim `against` a number has it as its `score`, too.
@@ -246,7 +247,7 @@ def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) 
     return (max if claim.direction in ("lower", "not higher") else min)(differences, default=None)
 
 
-def _report(exp: Experiment, found: Mapping[str, Node], runs: Mapping[str, Need]) -> Node:
+def _report(exp: Experiment, found: Mapping[str, Node], runs: Needs) -> Node:
     """Return the node of the report of all that was `found`; what it says is in their specs."""
     tasks = dict.fromkeys(t for stage in exp.stages.values() for t in stage.spec.ordered_tasks)
     needs = {**runs, **exp.sources.labels(tasks, "labels.json")}
@@ -274,14 +275,8 @@ def _report(exp: Experiment, found: Mapping[str, Node], runs: Mapping[str, Need]
     return Node("report", spec, "minbert.report.make", needs=needs)
 
 
-def _paper_figures(
-    exp: Experiment, grid: Grid, about: Mapping[str, Any], needs: Mapping[str, Need]
-) -> Iterator[tuple[str, Node]]:
-    """Yield the nodes of a paper's figures, after the names that they are published under.
-
-    Without named variants a figure shows all that it can. One to which `only` leaves nothing, or
-    too little, to show is left out.
-    """
+def _paper_figures(exp: Experiment, grid: Grid, about: About, needs: Needs) -> Iterator[Figure]:
+    """Yield a paper's figures; one to which `only` leaves too little to show is left out."""
     for name, spec in grid.figures.items():
         where = f"paper '{grid.paper}': figure '{name}'"
         options = _options(spec, where)
@@ -293,6 +288,7 @@ def _paper_figures(
             of = [v for v in of if task in v.scored and task in fit]
         # A setting that a tuned variant tries has runs, and is no row.
         able = {v.name: v for v in of if (v.stages if options.trained else not v.tuned_for)}
+        # Without named variants a figure shows all that it can.
         names = [*(spec.variants or (name for name, v in able.items() if not v.tuned_for))]
         of_options = dict.fromkeys(options.named(), names)
         for variant, known in (of_options | dict.fromkeys(spec.variants, able)).items():
@@ -312,9 +308,7 @@ def _paper_figures(
         yield _figure(grid.paper, name, spec, {"options": given, "variants": names}, [about], needs)
 
 
-def _all_figures(
-    exp: Experiment, papers: Sequence[Mapping[str, Any]], needs: Mapping[str, Need]
-) -> Iterator[tuple[str, Node]]:
+def _all_figures(exp: Experiment, papers: Sequence[About], needs: Needs) -> Iterator[Figure]:
     """Yield the figures over all `papers`, if these have published rows; a part has none."""
     path = exp.base / FIGURES
     if exp.config.only or not path.exists():
@@ -335,10 +329,10 @@ def _figure(
     paper: str,
     name: str,
     spec: Drawing,
-    draw: Mapping[str, Any],
-    papers: Sequence[Mapping[str, Any]],
-    needs: Mapping[str, Need],
-) -> tuple[str, Node]:
+    draw: About,
+    papers: Sequence[About],
+    needs: Needs,
+) -> Figure:
     about = {
         "paper": paper,
         "name": name,

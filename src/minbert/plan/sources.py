@@ -56,9 +56,8 @@ class Sources:
         """Return the node of `task`'s frozen features, as `spec` pools and pairs them."""
         chosen = spec.tasks[task]
         how = {
+            **chosen.model_dump(include={"pooling", "pairing"}),
             "task": task,
-            "pooling": chosen.pooling,
-            "pairing": chosen.pairing,
             "max_length": spec.max_length,
             "derived": PARTS["pooling"][chosen.pooling],
         }

@@ -26,6 +26,8 @@ from minbert.spec.stage import INSERTED, ONE_TASK, StageSpec
 from minbert.spec.task import TASKS, Task, overall_tasks
 from minbert.spec.yaml import inside, load_yaml, merge, nested, validated, without_nulls
 
+Values = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class StageRef:
@@ -150,9 +152,9 @@ def _grid(files: Mapping[Path, GridFile], config: Config) -> Grid:
     """Return the grid of a paper's files."""
     with inside(", ".join(map(str, files))):
         said = _joined(files.values())
-        rows = dict[str, dict[str, Any]]()
+        rows = dict[str, Values]()
         stages = dict[StageRef, Stage]()
-        for row, keys in _variants(said.pop("templates", {}), said.pop("variants", {})):
+        for row, keys in _variants(said):
             rows[name := row["name"]] = row
             if not row.get("best_of"):
                 with inside(f"variant '{name}'"):
@@ -166,9 +168,9 @@ def _grid(files: Mapping[Path, GridFile], config: Config) -> Grid:
         return validated(Grid, {**said, "path": next(iter(files)), "variants": rows})
 
 
-def _joined(files: Iterable[GridFile]) -> dict[str, Any]:
+def _joined(files: Iterable[GridFile]) -> Values:
     """Return what a paper's files say together."""
-    said = dict[str, Any]()
+    said = Values()
     for file in files:
         for key in file.model_fields_set:
             value = getattr(file, key)
@@ -180,12 +182,11 @@ def _joined(files: Iterable[GridFile]) -> dict[str, Any]:
     return said
 
 
-def _variants(
-    templates: Mapping[str, VariantKeys], variants: Mapping[str, VariantKeys]
-) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def _variants(said: Values) -> Iterator[tuple[Values, Values]]:
     """Yield how each variant is shown, and its stages' keys, if any; what it tries follows it."""
+    templates: dict[str, VariantKeys] = said.pop("templates", {})
     bodies = {name: of.model_dump(exclude_unset=True) for name, of in templates.items()}
-    for pattern, variant in variants.items():
+    for pattern, variant in said.pop("variants", {}).items():
         body = variant.model_dump(exclude_unset=True)
         for words, values in _combinations(body.pop("expand", None) or {}):
             own = {**body, "name": pattern}
@@ -204,9 +205,7 @@ def _variants(
                 yield from _tuned(name, without_nulls(_flat(name, bodies, templates)))
 
 
-def _combinations(
-    axes: Mapping[str, Any],
-) -> Iterator[tuple[list[tuple[str, str]], dict[str, Any]]]:
+def _combinations(axes: Values) -> Iterator[tuple[list[tuple[str, str]], Values]]:
     """Yield each combination of axes: last words of its keys and words for its values; its values.
 
     An axis is a list by dotted key, or a mapping with words for its values.
@@ -229,15 +228,13 @@ def _spelt(value: Any) -> str:
     return value if isinstance(value, str) else str(value).lower()
 
 
-def _flat(
-    name: str, bodies: Mapping[str, dict[str, Any]], templates: Collection[str], *below: str
-) -> dict[str, Any]:
+def _flat(name: str, bodies: dict[str, Values], templates: Collection[str], *below: str) -> Values:
     """Return the values of a variant or template over those of what it extends."""
     if name in below:
         raise UserError(f"'extends' goes round in a circle: {' -> '.join([*below, name])}")
     if name not in bodies:
         raise UserError(f"'{below[-1]}' extends unknown '{name}'.{did_you_mean(name, bodies)}")
-    own, values = dict(bodies[name]), dict[str, Any]()
+    own, values = dict(bodies[name]), Values()
     for parent in own.pop("extends", None) or ():
         found = _flat(parent, bodies, templates, *below, name)
         if parent not in templates:  # which has a label and notes to itself
@@ -246,9 +243,9 @@ def _flat(
     return merge(values, own)
 
 
-def _tuned(name: str, keys: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def _tuned(name: str, keys: Values) -> Iterator[tuple[Values, Values]]:
     """Yield a variant, and what it tries if it is tuned."""
-    shown: dict[str, Any] = {"name": name, "label": name, "row": name}
+    shown: Values = {"name": name, "label": name, "row": name}
     shown |= {key: keys.pop(key) for key in Display.model_fields if key in keys}
     if shown.get("best_of") and keys:
         raise UserError(f"'best_of' trains nothing, so '{next(iter(keys))}' does not apply")
@@ -268,9 +265,7 @@ def _tuned(name: str, keys: dict[str, Any]) -> Iterator[tuple[dict[str, Any], di
         yield own, merge({"selection_split": "half", **keys}, values)
 
 
-def _stages(
-    variant: str, values: Mapping[str, Any], paper: Mapping[str, Any], config: Config
-) -> dict[StageRef, Stage]:
+def _stages(variant: str, values: Values, paper: Values, config: Config) -> dict[StageRef, Stage]:
     """Return a variant's stages; it has one, `main`, if it names none."""
     shared = validated(VariantKeys, values).model_dump(exclude_unset=True)
     found: dict[StageRef, Stage] = {}
@@ -293,7 +288,7 @@ def _stages(
 def _specs(keys: Mapping[str, Any], config: Config) -> tuple[StageSpec, StageSpec]:
     """Return what the configuration makes of the spec that a grid's `keys` say, and this itself."""
 
-    def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Values:
         values = without_nulls(merge(base, over))
         # The configuration names tasks that not every stage has; it takes none out.
         return values | {"tasks": {task: values["tasks"].get(task) for task in keys["tasks"]}}
@@ -305,9 +300,9 @@ def _specs(keys: Mapping[str, Any], config: Config) -> tuple[StageSpec, StageSpe
     return validated(StageSpec, adjusted, "after scale and override of the config"), plain
 
 
-def _scaled(spec: StageSpec, scale: Scale) -> dict[str, Any]:
+def _scaled(spec: StageSpec, scale: Scale) -> Values:
     """Return the values of `spec`, of which a small machine can train fewer steps."""
-    values: dict[str, Any] = spec.model_dump()
+    values: Values = spec.model_dump()
     heads = spec.trainable == "heads"
     factors = scale.heads if heads else scale
     # Twelve digits, so that 3 x 1e-5 is the same stage as 3e-5.

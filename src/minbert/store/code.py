@@ -35,9 +35,8 @@ NOT_HASHED = (
 """What other digests leave out besides: tasks and stages, as the key holds their values and what
 follows from them (`StageSpec.derived`), and how fast and how safely a run computes."""
 
-
+# The package's, without importing it, which would count as importing all that it opens.
 FOLDER = Path(__file__).parents[1]
-"""The package's: importing the package here would count as importing all that it opens."""
 
 
 @cache
