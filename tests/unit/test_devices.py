@@ -235,9 +235,7 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
         ("cpu", "gpu:1", False),
     ],
 )
-def test_a_gpu_is_asked_for_where_there_is_one(
-    program: Command, wish: str, shown: str, expected: bool
-) -> None:
+def test_gpus_are_asked_for(program: Command, wish: str, shown: str, expected: bool) -> None:
     program("sinfo", f"[ \"$*\" = '--noheader --format=%G' ] && printf '{shown}\\n'")
     assert has_gpus(wish) is expected
 
@@ -248,7 +246,7 @@ def test_a_sinfo_that_fails_does_not_send_all_jobs_to_the_cpu(program: Command) 
         has_gpus("auto")
 
 
-def test_only_what_was_left_in_this_folder_is_cancelled_and_waited_for(
+def test_orphaned_jobs_end(
     program: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("minbert.devices.slurm.PATIENCE", 0.3)

@@ -37,9 +37,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
         yield made
 
 
-def test_a_training_that_finds_the_disk_full_goes_on_when_there_is_room(
-    disk: SmallDisk, trained_plan: Plan
-) -> None:
+def test_a_training_goes_on_when_a_full_disk_has_room(disk: SmallDisk, trained_plan: Plan) -> None:
     """Each time a little more room, so that another file is the first that does not fit."""
     root = disk.folder / "results"
     shutil.copytree(trained_plan.root, root)
@@ -152,9 +150,7 @@ REPOSITORY = Path(__file__).parents[2]
 BUILTIN = ("data=builtin", "backbone=builtin", "grids=[hybrid-bert]")
 
 
-def test_results_that_cannot_be_written_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_not_written_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "results").write_text("no folder")
     place, words = tmp_path / "results" / "minilm", ["plan", "--directory", str(REPOSITORY)]
     with pytest.raises(SystemExit) as ended:

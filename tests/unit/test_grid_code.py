@@ -103,9 +103,7 @@ def test_closure_over_all_forms_of_import(package: Path) -> None:
         ("grid/parts.py", "{}", "{1: 2}", []),
     ],
 )
-def test_what_an_edit_changes(
-    package: Path, name: str, old: str, new: str, modules: list[str]
-) -> None:
+def test_edits_change(package: Path, name: str, old: str, new: str, modules: list[str]) -> None:
     assert changed(package, name, old, new) == modules
 
 

@@ -47,7 +47,7 @@ def test_words_of_a_command_line_get_their_types() -> None:
             load_config({}, [word])
 
 
-def test_files_merge_in_their_order_and_errors_name_all(
+def test_files_merge_in_order_and_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")

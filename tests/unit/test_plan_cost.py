@@ -164,9 +164,7 @@ def test_cores_are_shared_out_among_the_jobs_to_run(tmp_path: Path) -> None:
         assert job_threads(pending(make_plan(tmp_path, **config)), cores) == threads
 
 
-def test_a_jobs_chain_is_the_longest_behind_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_jobs_chain_is_the_longest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Costs, "of", lambda self, node: Cost(20.0, measured=False))
     more = "  third: {extends: t, start: second}\n  alone: {extends: t, epochs: 3}\n"
     made = make_plan(tmp_path, TWO_STAGES + more)

@@ -116,9 +116,7 @@ def test_a_figure_over_all_that_cannot_be_is_named(tmp_path: Path, text: str, me
         plan(tmp_path, over_all=text)
 
 
-def test_a_part_of_the_grids_leaves_out_a_figure_that_has_too_little_to_show(
-    tmp_path: Path,
-) -> None:
+def test_a_part_leaves_out_a_figure_that_has_too_little_to_show(tmp_path: Path) -> None:
     assert drawn(plan(tmp_path, "ladder, variants: [a, b.c]", only=["one/a"]), "one") == {}
 
 

@@ -101,9 +101,7 @@ def test_a_difference_that_the_configuration_takes_away_is_refused(tmp_path: Pat
         ({"trainable": "heads", "shared_layers": "all"}, "b/main: 'trainable: heads' starts from"),
     ],
 )
-def test_a_stage_that_cannot_be_is_named(
-    tmp_path: Path, override: dict[str, Any], said: str
-) -> None:
+def test_impossible_stages_are_named(tmp_path: Path, override: dict[str, Any], said: str) -> None:
     started = share(a="all", b=1).replace("b: {", "b: {start: a, ")
     with pytest.raises(UserError, match=f"^hybrid-bert: {re.escape(said)}"):
         sharing(tmp_path, started, override=override)
@@ -126,9 +124,7 @@ def test_a_grid_may_share_more_layers_than_the_backbone_has(tmp_path: Path) -> N
     assert " GB " in next(li for li in plan_text(made).splitlines() if li.startswith("a "))
 
 
-def test_a_fraction_of_the_layers_that_was_rounded_is_told_by_table_and_plan(
-    tmp_path: Path,
-) -> None:
+def test_a_fraction_of_the_layers_that_was_rounded_is_told(tmp_path: Path) -> None:
     made = sharing(tmp_path, share(a=0.25, b=0.5, c=0.75))
     rounded = (("a", 0.25, 0), ("c", 0.75, 2))
     told = [f"{n}/main: 'shared_layers: {f}' of 2 layers became {d}." for n, f, d in rounded]
@@ -205,9 +201,7 @@ def test_the_figure_of_another_task_is_of_the_only_one_that_the_variant_has(tmp_
         ("overall", "total", ", line 2: unknown key 'total'"),
     ],
 )
-def test_published_figures_are_read_or_refused(
-    tmp_path: Path, old: str, new: str, said: str
-) -> None:
+def test_published_figures_are_checked(tmp_path: Path, old: str, new: str, said: str) -> None:
     path = planning_folder(tmp_path) / PUBLISHED
     (hybrid,) = (r for r in read_published(path) if (r.paper, r.variant) == ("hybrid-bert",) * 2)
     assert hybrid.figures["sst"] == 0.510 and hybrid.figures["other"] is None

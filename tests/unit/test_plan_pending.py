@@ -48,9 +48,7 @@ def test_only_what_is_missing_runs(made: Plan) -> None:
     assert set(found) == {(training(made, "alone"), 1), the(made, "tokens")}
 
 
-def test_weights_that_were_let_go_are_trained_again_where_they_are_needed(
-    made: Plan, tmp_path: Path
-) -> None:
+def test_weights_that_were_let_go_are_trained_again_if_needed(made: Plan, tmp_path: Path) -> None:
     finish(made)
     weights = folder(made, (training(made, "first"), 0)) / "model.safetensors"
     weights.unlink()
@@ -74,9 +72,7 @@ def test_weights_that_were_let_go_are_trained_again_where_they_are_needed(
         ("report", ["index/index.csv", "rows/rows.parquet"]),
     ],
 )
-def test_one_file_tells_of_each_job_that_is_waited_for(
-    made: Plan, kind: str, waits: list[str]
-) -> None:
+def test_one_file_tells_of_each_job_waited_for(made: Plan, kind: str, waits: list[str]) -> None:
     job = (training(made, kind), 0) if kind in ("alone", "second") else the(made, kind)
     assert told(pending(made), job) == waits
 

@@ -86,9 +86,7 @@ def test_one_file_of_another_plan_leaves_the_names_to_be_made_again(tmp_path: Pa
     assert (tmp_path / "tables" / "one.md").read_text("utf-8") == "second one"
 
 
-def test_a_publishing_that_was_cut_short_leaves_no_mark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_publishing_cut_short_has_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some plain names are the second's then: the first is not in place any more."""
     first, second = (planned(tmp_path, text, "one", "two") for text in ("first", "second"))
     publish(tmp_path, first)
@@ -103,9 +101,7 @@ def test_a_publishing_that_was_cut_short_leaves_no_mark(
     assert held(tmp_path)["stamp"] == "", "so that both make them again"
 
 
-def test_rows_that_were_interrupted_or_whose_journal_is_damaged_have_not_failed(
-    tmp_path: Path,
-) -> None:
+def test_interrupted_rows_or_damaged_journals_have_not_failed(tmp_path: Path) -> None:
     names = ("wrong", "stopped", "damaged", "lost")
     variants = [["p", name, "s", "sst", name, "backbone", "L", ""] for name in names]
     jobs = {

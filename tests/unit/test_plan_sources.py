@@ -85,9 +85,7 @@ def test_files_have_one_key_wherever_they_come_from(folder: Path, tmp_path: Path
         ("sst", {"course": "none"}, r"train: none/ids-sst-train\.csv: there is no such file; ch"),
     ],
 )
-def test_files_that_are_not_there_are_named(
-    task: str, config: dict[str, str], message: str, tmp_path: Path
-) -> None:
+def test_absent_files(task: str, config: dict[str, str], message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         sources(tmp_path, **config).data(task)
 
@@ -151,9 +149,7 @@ def test_a_backbone_folder_is_named_by_its_files(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_backbones_that_cannot_be_are_refused(
-    config: dict[str, str], message: str, tmp_path: Path
-) -> None:
+def test_impossible_backbones(config: dict[str, str], message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         sources(tmp_path, **config)
 
@@ -167,9 +163,7 @@ def test_backbones_that_cannot_be_are_refused(
         ("some/encoder", {"distilbert", "roberta", "electra", "modernbert"}),  # any, not known yet
     ],
 )
-def test_a_key_covers_the_backbones_kind_of_encoder_and_no_other(
-    backbone: str, covered: set[str], tmp_path: Path
-) -> None:
+def test_keys_cover_the_kind_of_encoder(backbone: str, covered: set[str], tmp_path: Path) -> None:
     config = {"backbone": backbone, "revision": "0" * 40 if "/" in backbone else None}
     if backbone == "modernbert":
         shapes = {name: of for name, of in BERT.items() if name != "type_vocab_size"}
@@ -207,9 +201,7 @@ def given(
         yield config
 
 
-def test_stated_checksums_stand_for_files_that_are_not_there(
-    given: dict[str, Any], tmp_path: Path
-) -> None:
+def test_stated_checksums_stand_for_absent_files(given: dict[str, Any], tmp_path: Path) -> None:
     """A plan tells those of all its files. Those that are there must have them."""
 
     def keys(**config: Any) -> list[str]:

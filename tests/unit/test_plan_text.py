@@ -33,9 +33,7 @@ def line(told: str, start: str) -> str:
     return found
 
 
-def test_every_job_is_listed_with_what_differs_from_the_nearest_finished_one(
-    tmp_path: Path,
-) -> None:
+def test_every_job_is_listed_with_what_differs_from_the_nearest(tmp_path: Path) -> None:
     fresh = plan_text(plan(tmp_path))
     for kind in ("data", "backbone", "tokens", "features", "scores", "table", "longer"):
         assert line(fresh, f"{kind} ").endswith("has never run")
@@ -60,9 +58,7 @@ def test_every_job_is_listed_with_what_differs_from_the_nearest_finished_one(
     assert line(plan_text(more), "longer ").endswith("not run: seed 1")
 
 
-def test_the_time_is_bounded_by_work_and_by_the_longest_chain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_time_is_bounded_by_work_and_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Costs, "of", lambda self, node: Cost(600.0, measured=False))
     bound = line(plan_text(plan(tmp_path, seeds=[0, 1])), "On n devices")
     # Four stages, two seeds; the second stage starts from the first.
@@ -100,9 +96,7 @@ def test_published_names_that_are_not_whole_are_published_again(tmp_path: Path) 
     ("before", "now", "refused"),
     [("a.yaml", "/else/a.yaml", False), ("", "a.yaml", True), ("a.yaml b.yaml", "a.yaml", True)],
 )
-def test_two_configurations_do_not_publish_in_one_folder(
-    tmp_path: Path, before: str, now: str, refused: bool
-) -> None:
+def test_a_folder_is_of_one_config(tmp_path: Path, before: str, now: str, refused: bool) -> None:
     """Other words on the command line are an edit of the same one."""
     made, other = (
         replace(plan(tmp_path), files=tuple(map(Path, files.split())), words=words)

@@ -1,7 +1,5 @@
 """What a configuration asks for: its grids, every stage's training job, and the model's size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -58,14 +56,11 @@ class Experiment:
         """Every stage of every variant that is asked for, in the order of the grids."""
         return {stage.ref: stage for v in self.variants.values() for stage in v.stages}
 
-    def data(self, tasks: Iterable[str]) -> str:
-        """Return where the built-in ones of `tasks` come from; `OWN_FILES` if there are none."""
-        return self.config.data if any(task in TASKS.built_in for task in tasks) else OWN_FILES
-
     def made_from(self, tasks: Iterable[str]) -> dict[str, Any]:
         """Return what tables and pages say of the encoder, the data and the tasks."""
         tasks = list(tasks)
-        return {"backbone": self.sources.encoder, "data": self.data(tasks), **shown_tasks(tasks)}
+        data = self.config.data if any(task in TASKS.built_in for task in tasks) else OWN_FILES
+        return {"backbone": self.sources.encoder, "data": data, **shown_tasks(tasks)}
 
     def selection_split(self, *grids: Grid) -> str:
         """Return that of the stages of `grids` (default: all); `both` if they differ."""

@@ -1,7 +1,5 @@
 """What would run: the jobs whose files are missing, and what Snakemake is told of each."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Collection, Sequence

@@ -1,14 +1,12 @@
 """The plan: every node that a configuration asks for, and where its files are."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from minbert.base.errors import UserError
 from minbert.plan.experiment import Experiment
@@ -51,7 +49,7 @@ class Plan(Experiment):
         base: Path,
         files: Sequence[Path] = (),
         words: Sequence[str] = (),
-    ) -> Plan:
+    ) -> Self:
         """Return the plan of config files or of a merged mapping, and of `words`."""
         read = load_config(config, words)
         whole = resolve(read, base)
@@ -159,7 +157,7 @@ class Plan(Experiment):
         best of others, unless they are tuned. `datasets` are {task: key of its example table}.
         """
         config, rows = self.config, grid.rows.values()
-        source = self.data(grid.tasks)
+        source = self.made_from(grid.tasks)["data"]
         used = {task for variant in grid.variants.values() for task in variant.scored}
         return {
             "scores": self.shown[f"scores/{grid.paper}"].key,

@@ -5,8 +5,6 @@ Modules are read as source and never imported, so that a plan does not pay for t
 in a process, so that all of a plan is of one moment.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping

@@ -3,8 +3,6 @@
 Every key counts this module: it decides which files a maker reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nodes: everything the pipeline makes, of a kind, named by a hash of what it is made from."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -89,7 +87,7 @@ def digest(value: Any) -> str:
 class Need:
     """One file of another node, by default of the same seed as the node that needs it."""
 
-    node: Node
+    node: "Node"
     file: str
     seed: int | None = None
 
