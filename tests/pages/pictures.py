@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from minbert.base.files import whole
-from minbert.report.pictures import webp
+from minbert.report.make import webp
 
 ROOT = Path(__file__).parents[2]
 BYTES = 150_000

@@ -233,16 +233,6 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return plan_results(tmp_path_factory.mktemp("reported"))
 
 
-@pytest.fixture
-def material(reported: Any) -> Any:
-    """What its report is made of."""
-    from reporting import job_of
-
-    from minbert.report.material import Material
-
-    return Material(job_of(reported, reported.shown["report"]))
-
-
 @pytest.fixture(scope="session")
 def trained_plan(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The plan of a results folder with trained variants (`trained_root`); nobody changes it."""

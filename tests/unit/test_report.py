@@ -7,12 +7,18 @@ import io
 import re
 from base64 import b64decode, b64encode
 from html.parser import HTMLParser
+from statistics import fmean, median
 
 import pytest
 from PIL import Image
-from reporting import HARM, HOSTILE, SEEDS, write_report
+from reporting import CONSTANT, HARM, HOSTILE, PAPER, SEEDS, job_of, write_report
 
+from minbert.evaluate.marks import GUESS
+from minbert.evaluate.reading import Of
+from minbert.evaluate.text import read_csv
 from minbert.plan.plan import Plan
+from minbert.report.findings import against_papers, unlearned
+from minbert.report.papers import Paper, read_papers
 
 
 class Page(HTMLParser):
@@ -32,6 +38,11 @@ class Page(HTMLParser):
 
     def values(self, tag: str, name: str) -> list[str]:
         return [value for each, found in self.tags if each == tag and (value := found.get(name))]
+
+
+@pytest.fixture(scope="module")
+def papers(reported: Plan) -> list[Paper]:
+    return list(read_papers(job_of(reported, reported.shown["report"])))
 
 
 @pytest.fixture(scope="module")
@@ -121,8 +132,55 @@ def test_warnings_name_their_cases(page: Page) -> None:
         "Runs were made with code that was not committed.",
     ):
         assert said in page.text, said
-    assert "One seed." not in page.text
+    assert "One seed." not in page.text and "from a bundle" not in page.text
     assert "/home/someone" not in page.text, "of folders nothing is told"
+
+
+def test_the_first_warnings_are_of_runs_that_learnt_nothing(
+    page: Page, papers: list[Paper]
+) -> None:
+    found = unlearned(papers)
+    (paper,) = papers
+    floor, label = paper.scores[Of("1-bert", "dev", "sst")][0].floor, paper.labels[CONSTANT]
+    (case,) = (of for of in found["constant"] if of.startswith(f"{PAPER} / {label}: SST"))
+    assert case.endswith(f"floor {floor:.3f} (seeds 0, 1, 2)")
+    assert found["single"] == 3 < found["tested"] - found["above"]
+    assert f"{PAPER} / {paper.labels['baseline']}: " in " ".join(found["low"])
+    warnings = page.text[page.text.index("\nWarnings\n") :]
+    assert -1 < warnings.find("predict the same class") < warnings.find("not above their floor")
+    assert f"{found['above']} of {found['tested']} dev scores" in page.text and GUESS in page.text
+    assert "3 of the others are from runs that predict one class or number" in page.text
+    assert f"with {len(SEEDS)} seeds each." in page.text
+
+
+def test_on_real_data_our_scores_are_held_against_the_papers(page: Page, reported: Plan) -> None:
+    assert "nothing here is about the papers" in page.text
+    assert "Our scores minus" not in page.text, "on generated data"
+    index = read_csv(job_of(reported, reported.shown["report"]).need("index"))
+    lines = [line for line in index if line["split"] == "dev" and line["sst_ours"]]
+    lines[0] |= {"other_published": "0.776", "other_ours": "0.85"}
+    gaps = [
+        float(line["sst_ours"]) - float(line["sst_published"])
+        for line in lines
+        if line["sst_published"]
+    ]
+    said = list(against_papers(index))
+    assert f"SST {median(gaps):+.3f} ({len(gaps)} rows)".replace("-", "\u2212") == said[0]
+    assert "Other tasks +0.074 (1 row)" in said
+
+
+def test_the_best_variant_stands_beside_its_floor_and_the_papers_best(
+    page: Page, papers: list[Paper]
+) -> None:
+    (paper,) = papers
+    means = {
+        of.variant: fmean(score.value for score in by_seed.values())
+        for of, by_seed in paper.scores.items()
+        if (of.split, of.measure) == ("dev", "normalised")
+    }
+    best = max(means, key=lambda name: means[name])
+    shown = rf"{PAPER}{re.escape(paper.labels[best])}{means[best]:.3f} ± .*0\.\d+0\.772normalised"
+    assert re.search(shown, page.text)
 
 
 def test_claims_show_their_verdicts(page: Page) -> None:

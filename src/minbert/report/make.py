@@ -2,31 +2,28 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+import io
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import yaml
+from PIL import Image
 
 from minbert.base.environment import commit
 from minbert.base.files import write_text
 from minbert.base.progress import duration
+from minbert.evaluate import claims
 from minbert.evaluate.index import in_words
-from minbert.evaluate.marks import FAVOURED
+from minbert.evaluate.marks import FAVOURED, GUESS
 from minbert.evaluate.statistics import Interval
-from minbert.evaluate.table_rows import FAILED, SCORED
+from minbert.evaluate.table import sections
+from minbert.evaluate.table_notes import remarks
+from minbert.evaluate.table_rows import FAILED, SCORED, table_rows
 from minbert.evaluate.text import read_csv
-from minbert.report.floors import judge
-from minbert.report.material import Material
-from minbert.report.opening import banner, best_variants, findings
-from minbert.report.pictures import picture
-from minbert.report.runs import Runs, read_runs
-from minbert.report.tables import claims_of, paper_tables
-from minbert.report.warnings import find_warnings
+from minbert.report.findings import against_papers, best_variants, cases, environments, unlearned
+from minbert.report.papers import Paper, read_papers, records, spec_of
 from minbert.report.worst import worst
-from minbert.spec.grid import ALL
-from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
 YAML: Any = {"default_flow_style": None, "sort_keys": False, "allow_unicode": True, "width": 96}
@@ -48,13 +45,18 @@ def make(job: Job) -> None:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {
-        "duration": lambda seconds: "—" if seconds is None else duration(seconds),
+        "duration": duration,
         "interval": Interval.in_words,
+        "early": lambda cells: (
+            cells[0],
+            cells[-1],
+            *cells[1:-1],
+        ),  # the verdict, for narrow screens
         "status": lambda status: {SCORED: "", FAILED: "failed"}.get(status, "absent"),
         "hash": _hash,
         "score": lambda value: "—" if value is None else f"{value:.3f}",
     }
-    page = environment.get_template("page.html.j2").render(_page(Material(job)))
+    page = environment.get_template("page.html.j2").render(_page(job))
     write_text(job.out / "report.html", page)
 
 
@@ -63,55 +65,62 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _page(material: Material) -> dict[str, Any]:
-    job = material.job
-    runs = read_runs(material)
-    papers = [paper_tables(material, paper) for paper in material.papers]
-    pictures = [picture(material, name) for name in job.spec["figures"]]
-    index = read_csv(job.need("index"))
-    claims = claims_of(material)
-    verdicts = judge(material)
-    command = job.root / "logs" / COMMAND
-    here = Path(__file__).parent
+def _page(job: Job) -> dict[str, Any]:
+    """Return what the templates show; files of data, runs and figures may be missing."""
+    spec, papers, index = job.spec, list(read_papers(job)), read_csv(job.need("index"))
+    command, runs = job.root / "logs" / COMMAND, records(job, "run")
+    where = environments(runs)
+    claimed = "claims" in job.described["needs"]
     return {
-        "title": "Ablation grids of multitask BERT fine-tuning",
-        "style": (here / "style.css").read_text(encoding="utf-8"),
-        "script": (here / "script.js").read_text(encoding="utf-8"),
-        "banner": banner(material),
-        "findings": list(findings(material, index, verdicts, claims)),
-        "indexed": bool(index),
-        "best": list(best_variants(material, index)),
-        "selected": FAVOURED[job.spec["selection_split"]],
-        "facts": _facts(material, runs, index),
-        "warnings": list(find_warnings(material, runs, verdicts, index, pictures)),
+        "style": Path(__file__).with_name("style.css").read_text(encoding="utf-8"),
+        "script": Path(__file__).with_name("script.js").read_text(encoding="utf-8"),
+        "spec": spec,
+        "index": index,
+        "in_words": in_words,
+        "guess": GUESS,
+        "favoured": FAVOURED[spec["selection_split"]],
+        "best": list(best_variants(papers, index)),
+        "against_papers": list(against_papers(index)) if spec["data"] != claims.GENERATED else [],
+        "unlearned": unlearned(papers),
+        "cases": cases(job, papers, index, where.get("commit", [])),
         "claims": claims,
-        "papers": papers,
-        "pictures": {
-            paper: [each for each in pictures if each.paper == paper]
-            for paper in (*material.papers, ALL)
-        },
+        "claimed": spec_of(job, "claims") if claimed else {},
+        "lines": claims.read_claims(job.need("claims")) if claimed else [],
+        "papers": [_paper(job, paper) for paper in papers],
+        "pictures": [picture(job, name) for name in spec["figures"]],
         "runs": runs,
-        "config": yaml.safe_dump(job.spec["config"], **YAML),
+        "wanted": len(job.needs("run")),
+        "environments": where,
+        "config": yaml.safe_dump(spec["config"], **YAML),
         "command": command.read_text(encoding="utf-8").strip() if command.is_file() else "",
         "commit": commit(),
-        "worst": {paper: worst(material, paper) for paper in material.papers},
-        "tasks": TASKS,
     }
 
 
-def _facts(material: Material, runs: Runs, index: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Return what the results were made from."""
-    spec = material.job.spec
-    seeds = spec["seeds"]
-    facts = {
-        "Rows": in_words(index),
-        "Papers": ", ".join(material.papers),
-        "Data": spec["data"],
-        "Backbone": spec["backbone"],
-        "Seeds": f"{', '.join(map(str, seeds))} ({len(seeds)} per variant)",
-        "Runs": f"{runs.finished} of {runs.wanted} finished, {duration(runs.seconds)} in all",
+def _paper(job: Job, paper: Paper) -> dict[str, Any]:
+    rows = table_rows(job, paper.about)
+    return {
+        **{"name": paper.name, "about": paper.about, "rows": rows},
+        **{"sections": sections(paper.about, rows), "worst": list(worst(job, paper))},
+        "remarks": [*remarks(paper.about, rows), *paper.about["footnotes"]],
     }
-    for name in ("commit", "device"):
-        if name in runs.environments:
-            facts[name.capitalize()] = ", ".join(runs.environments[name])
-    return facts
+
+
+def picture(job: Job, name: str) -> dict[str, Any]:
+    """Return a figure; its `source` in the page is a data URL, "" if it was not drawn."""
+    spec, path = spec_of(job, f"figure.{name}"), job.need(f"figure.{name}")
+    found = {"name": name, "paper": spec["paper"], "source": "", **spec["draw"]}
+    if path.is_file():
+        packed, size = webp(path, 2)  # sharp on a screen; the page links the file for print
+        found["source"] = "data:image/webp;base64," + base64.b64encode(packed).decode()
+        found["width"], found["height"] = size
+    return found
+
+
+def webp(path: Path, shrink: int = 1) -> tuple[bytes, tuple[int, int]]:
+    """Return a figure as a WebP file of at most 128 colours, and its size, divided by `shrink`."""
+    packed = io.BytesIO()
+    with Image.open(path) as image:
+        small = image.convert("RGB").reduce(shrink).quantize(128, dither=Image.Dither.NONE)
+        small.convert("RGB").save(packed, "WEBP", lossless=True)
+        return packed.getvalue(), small.size
