@@ -136,7 +136,7 @@ def _work_off(found: Run) -> None:
         done.add((node, seed))
         for needed in jobs.needs((node, seed)):
             make(*needed)
-        run_steps(plan.root, [f"{node.kind}-{node.key}"], 1, written, seed)
+        run_steps(plan.root, [f"{node.kind}-{node.key}"], plan=written, seed=seed)
         folder = node.folder(plan.root, seed)
         found.jobs.append(str(folder.relative_to(plan.root)))
         if node.kind == "train":

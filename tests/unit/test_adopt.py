@@ -21,7 +21,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json, write_text
 from minbert.base.locks import results_lock
 from minbert.commands.adopt import ACCEPTED, accepted_code, report
-from minbert.commands.gc import delete, leftovers
+from minbert.commands.gc import leftovers, remove
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.publish.bundle import bundle
@@ -101,7 +101,7 @@ def test_a_refactoring_carries_whole_chains_over(old: Plan, edit: Editing) -> No
     codes = accepted_code(old.base)
     assert set(codes.values()) == {"moved a function"} and all(len(code) == 16 for code in codes)
     assert adopt(new).startswith("nothing under")
-    delete(new, leftovers(new))
+    remove(new, leftovers(new))
     assert waiting(new) == set() and not run_folder(old, "three").exists()
 
 

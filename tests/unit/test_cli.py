@@ -27,11 +27,12 @@ def test_help_names_what_people_call_and_no_step(capsys: Printed) -> None:
     status, text = ended(capsys, "--help")
     assert status == 0 and "snakemake --cores N all" in text
     assert set(re.findall(r"(?m)^ {4}(\w+) ", text)) == COMMANDS.keys()
-    for command in COMMANDS:
+    for command, about in COMMANDS.items():
         _, text = ended(capsys, command, "--help")
-        for option in ("--configfile", "--config ", "--results", "--directory"):
+        options = [option for option in about.options if option.startswith("-")]
+        for option in ("--configfile", "--config ", "--results", "--directory", *options):
             assert option in text, command
-    assert COMMANDS.keys().isdisjoint(STEPS) and "--size" in ended(capsys, "figure", "--help")[1]
+    assert COMMANDS.keys().isdisjoint(STEPS)
     assert "16 hex digits" in ended(capsys, "train", "--help")[1]
     assert ended(capsys, "predict", "--help")[1].count("\n  minbert predict ") == 2
     assert ended(capsys, "--version") == (0, f"minbert {__version__}\n")
@@ -63,17 +64,21 @@ def test_every_command_finds_the_results_of_the_configuration(
     ("words", "told"),
     [
         ("plam x", "minbert: no command 'plam'. Did you mean 'plan'?"),
+        ("", "the following arguments are required: COMMAND"),
         ("plan --directory none", "config.yaml"),
         ("predict v a --seed -1", "argument --seed: "),
         ("predict v a --seed one", "argument --seed: found 'one', expected a whole number"),
         ("train 00ff --seed 4294967296", "argument --seed: found '4294967296', expected a whole"),
-        ("follow --once --results none", "minbert: none: there is no such results folder to fol"),
+        ("figure p/ranking --size 3", "argument --size: found '3', expected two sides"),
+        ("follow --once --results none", "minbert: none: there is no such results folder"),
+        ("make report-00ff --results none", "minbert: none: there is no such results folder"),
     ],
 )
 def test_a_mistake_is_answered_in_a_line(
     words: str, told: str, capsys: Printed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("minbert.commands.steps.end_with_parent", lambda: None)
     status, printed = ended(capsys, *words.split())
     assert status == 2 and told in printed and "Traceback" not in printed
     assert not list(tmp_path.iterdir())
@@ -100,8 +105,8 @@ def test_ctrl_c_ends_a_command_without_a_traceback(
     def wait(*_: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("minbert.commands.cli._follow", wait)
-    assert ended(capsys, "follow") == (130, "")
+    monkeypatch.setattr("minbert.track.ui.serve", wait)
+    assert ended(capsys, "ui", "--results", "x") == (130, "")
 
 
 def test_commands_start_without_heavy_imports() -> None:
@@ -114,17 +119,15 @@ def test_commands_start_without_heavy_imports() -> None:
     assert python(code).returncode == 0
 
 
-@pytest.mark.parametrize(("threads", "policy"), [(2, "passive"), (1, None)])
-def test_threads_that_wait_do_not_spin(
-    threads: int, policy: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found: list[str | None] = []
-    monkeypatch.setattr("minbert.base.process.end_with_parent", lambda: None)
+def test_threads_that_wait_do_not_spin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found: list[object] = []
+    monkeypatch.setattr("minbert.commands.steps.end_with_parent", lambda: None)
     monkeypatch.setattr(
         "minbert.commands.steps.run_steps",
-        lambda *_, **__: found.append(os.environ.get("OMP_WAIT_POLICY")),
+        lambda _, names, **__: found.extend([*names, os.environ.get("OMP_WAIT_POLICY")]),
     )
     monkeypatch.setenv("OMP_WAIT_POLICY", "")  # so that what is set here goes again
     monkeypatch.delenv("OMP_WAIT_POLICY")
-    main(["train", "00ff", "--seed", "0", "--threads", str(threads)])
-    assert found == [policy]
+    for threads in "12":
+        main(["train", "00ff", "--seed", "0", "--threads", threads, "--results", str(tmp_path)])
+    assert found == ["train-00ff", None, "train-00ff", "passive"]

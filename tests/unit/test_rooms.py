@@ -19,7 +19,7 @@ import json, sys
 from pathlib import Path
 from minbert.commands.steps import run_steps
 root, kind, key, seed = Path(sys.argv[1]), *sys.argv[2:4], json.loads(sys.argv[4])
-run_steps(root, [f"{kind}-{key}"], 1, seed=seed)
+run_steps(root, [f"{kind}-{key}"], seed=seed)
 print(json.dumps([name for name in sys.modules if name.startswith("minbert")]))
 """
 

@@ -83,5 +83,5 @@ def test_a_figure_that_fails_does_not_stop_the_next(
     monkeypatch.setattr("minbert.figures.make.make", make)
     nodes = [f"figure-{node.key}" for node in drawn(plan, "hybrid-bert").values()]
     with pytest.raises(UserError, match=r"not drawn: one$"):
-        run_steps(plan.root, nodes, 1, name)
+        run_steps(plan.root, nodes, plan=name)
     assert tried == ["one", "two"] and "ValueError: no ink" in capsys.readouterr().err

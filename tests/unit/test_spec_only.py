@@ -96,4 +96,4 @@ def test_what_is_refused(folder: Path) -> None:
     with pytest.raises(UserError, match=r"only: 'hybrid-bert/twoo' matches no .*'hybrid-bert/two'"):
         plan(folder, "hybrid-bert/twoo")
     with pytest.raises(UserError, match="'only' names a part, and gc looks at whole grids"):
-        list(report(plan(folder, "two"), remove=False))
+        list(report(plan(folder, "two"), delete=False))

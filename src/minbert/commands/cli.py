@@ -8,7 +8,6 @@ import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,39 +30,46 @@ class Command(NamedTuple):
 
     run: str
     help: str
-    options: Mapping[str, Mapping[str, Any]]
+    options: Mapping[str, Mapping[str, Any]] = {}
     planned: bool = False
     more: str = ""
     """What follows the options in the command's help."""
 
 
-def whole_number(word: str, unit: int = 1) -> int:
-    """Return the whole number that an option says, times `unit`."""
+def whole_number(word: str) -> int:
+    """Return the whole number that an option says."""
     if not re.fullmatch("[0-9]{1,10}", word) or int(word) >= 2**32:
         raise argparse.ArgumentTypeError(f"found {word[:40]!r}, expected a whole number, 0 or more")
-    return int(word) * unit
+    return int(word)
+
+
+def inches(word: str) -> list[float]:
+    """Return the width and height that `WxH` says."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)", word)
+    sides = [float(side) for side in match.groups()] if match else [0.0]
+    if not 1 <= min(sides) <= max(sides) <= 50:
+        raise argparse.ArgumentTypeError(f"found {word[:40]!r}, expected two sides, 1 to 50 each")
+    return sides
 
 
 def _arg(help: str, metavar: str | None = None, type: Any = str, **more: Any) -> dict[str, Any]:
     return {"help": help, "metavar": metavar, "type": type, **more}
 
 
-def _flag(help: str, **more: Any) -> dict[str, Any]:
-    return {"help": help, "action": "store_true", **more}
+def _flag(help: str) -> dict[str, Any]:
+    return {"help": help, "action": "store_true"}
 
 
-RESULTS = _arg("the results folder (default: that of the configuration)", "ROOT", Path)
+RESULTS = {"--results": _arg("the results folder (default: the configuration's)", "ROOT", Path)}
 CONFIGURED = {
-    "--results": RESULTS,
+    **RESULTS,
     "--configfile": _arg(
         "read after config.yaml; later files win", "FILE", Path, nargs="+", default=[]
     ),
     "--config": _arg(
         "settings; they win over all files", "KEY=VALUE", nargs="*", default=[], action="extend"
     ),
-    "--directory": _arg(
-        "the folder of the Snakefile (default: the current one)", "DIR", Path, default=Path()
-    ),
+    "--directory": _arg("of the Snakefile (default: the current one)", "DIR", Path, default=Path()),
 }
 """The options that every command has which people call."""
 
@@ -74,21 +80,17 @@ VARIANT = {
 
 COMMANDS = {
     "plan": Command(
-        "commands.plan:plan_text",
-        "show what is done, what would run, and why",
-        {},
-        planned=True,
+        "commands.plan:plan_text", "show what is done, what would run, and why", planned=True
     ),
     "learned": Command(
         "commands.learned:learned_text",
         "show which rows learnt the tasks that they learnt in their paper",
-        {},
         planned=True,
     ),
     "gc": Command(
         "commands.gc:report",
         "list results that the configuration no longer needs",
-        {"--delete": _flag("delete them", dest="remove")},
+        {"--delete": _flag("delete them")},
         planned=True,
     ),
     "adopt": Command(
@@ -177,20 +179,20 @@ Two sentences in a row are a pair; in text files a tab separates them. See docs/
         {
             "name": _arg("a figure in ROOT/figures", "PAPER/NAME"),
             "--format": _arg("(default: that of FILE, or pdf)", choices=FIGURES, dest="form"),
-            "--size": _arg("inches, title and notes included (default: as published)", "WxH"),
-            "--no-title": _flag("leave out the title and the stamp", dest="bare"),
+            "--size": _arg("inches with title and notes (default: as published)", "WxH", inches),
+            "--no-title": _flag("leave out the title and the stamp"),
             "--out": _arg("(default: NAME.FORMAT)", "FILE", Path),
         },
     ),
 }
 """What people call."""
 
-PLAN = {"--plan": _arg("the plan's name (default: the newest that has the job)")}
+PLAN = {**RESULTS, "--plan": _arg("the plan's name (default: the newest that has the job)")}
 JOB = {
     **PLAN,
     "--threads": _arg("(default: 1)", "N", whole_number, default=1),
     "--seed": _arg("of a training", "N", whole_number),
-    "--memory": _arg("GPU memory that it needs", "MB", partial(whole_number, unit=10**6)),
+    "--memory": _arg("MB of GPU memory that it needs", "MB", whole_number),
 }
 
 STEPS = {
@@ -212,14 +214,18 @@ STEPS = {
             "--name": _arg("publish this file alone, such as tables/hybrid-bert.md"),
         },
     ),
-    "summary": Command("commands.cli:_summary", "summarise a workflow and its results", PLAN),
+    "summary": Command("commands.summary:summary", "summarise a workflow and its results", PLAN),
     "make": Command(
-        "commands.cli:_make",
+        "commands.steps:make",
         "make what people look at",
         {"names": _arg("each node's kind and key", "KIND-KEY", nargs="+"), **JOB},
     ),
     **{
-        name: Command("commands.cli:_make", kind.help, {"key": _arg("16 hex digits"), **JOB})
+        name: Command(
+            "commands.steps:make",
+            kind.help,
+            {"names": _arg("16 hex digits", "KEY", f"{name}-{{}}".format, nargs=1), **JOB},
+        )
         for name, kind in KINDS.items()
         if not kind.shown
     },
@@ -228,16 +234,17 @@ STEPS = {
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run one command and print what it returns.
+    """Run one command and print what it returns: of a step, where its log goes.
 
     A `UserError` is printed without a traceback and exits with 2.
     """
     words = sys.argv[1:] if words is None else words
     try:
-        said = _called(**vars(_parsed(words)))
+        said = _called(**_options(words))
         if said is not None:
             lines = said if isinstance(said, Iterator) else [said]
-            print(printable("\n".join(map(str, lines))))
+            output = sys.stderr if words[0] in STEPS else sys.stdout
+            print(printable("\n".join(map(str, lines))), file=output)
         sys.stdout.flush()  # At the exit a closed pipe would be an error.
     except KeyboardInterrupt:
         raise SystemExit(128 + signal.SIGINT) from None
@@ -251,65 +258,49 @@ def main(words: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from None
 
 
-class _Mixed(argparse.ArgumentParser):
-    """A parser that accepts sentences after options, as in `predict VARIANT --task sst WORDS`."""
-
-    _mixing = False
-
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse options first, then the rest; the library's method calls this one again."""
-        if self._mixing:
-            return super().parse_known_args(args, namespace)
-        self._mixing = True
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._mixing = False
-
-
-def _parsed(words: Sequence[str]) -> argparse.Namespace:
+def _options(words: Sequence[str]) -> dict[str, Any]:
+    """Return the command that the words call, and its options."""
     known = {**COMMANDS, **STEPS}
-    if words and not words[0].startswith("-") and words[0] not in known:
-        near = did_you_mean(words[0], known)
-        raise UserError(f"no command '{words[0]}'.{near} `minbert --help` lists them")
-    parser = argparse.ArgumentParser(
-        prog="minbert",
-        description="The ablation grids of four papers on multitask BERT fine-tuning.",
-        epilog="Run the grids themselves by: snakemake --cores N all",
-    )
-    parser.add_argument("--version", action="version", version=f"minbert {__version__}")
-    added = parser.add_subparsers(
-        required=True, dest="command", metavar="COMMAND", parser_class=_Mixed
-    )
-    for name, command in known.items():
-        listed: dict[str, Any] = {"help": command.help} if name in COMMANDS else {}
-        of = added.add_parser(
-            name,
-            description=command.help,
-            epilog=command.more,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            **listed,
+    if not words or words[0].startswith("-"):
+        first = argparse.ArgumentParser(
+            prog="minbert",
+            description="The ablation grids of four papers on multitask BERT fine-tuning.",
+            epilog="Run the grids themselves by: snakemake --cores N all",
         )
-        common = CONFIGURED if listed else {"--results": {**RESULTS, "default": Path("results")}}
-        for option, about in {**common, **command.options}.items():
-            of.add_argument(option, **about)
-    return parser.parse_args(words)
+        first.add_argument("--version", action="version", version=f"minbert {__version__}")
+        listed = first.add_subparsers(required=True, metavar="COMMAND")
+        for name, command in COMMANDS.items():
+            listed.add_parser(name, help=command.help)
+        first.parse_args(words)
+    name, *rest = words
+    if name not in known:
+        near = did_you_mean(name, known)
+        raise UserError(f"no command '{name}'.{near} `minbert --help` lists them")
+    parser = argparse.ArgumentParser(
+        f"minbert {name}",
+        description=known[name].help,
+        epilog=known[name].more,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    common = CONFIGURED if name in COMMANDS else {}
+    for option, about in {**common, **known[name].options}.items():
+        parser.add_argument(option, **about)
+    # Sentences may follow options, as in `predict VARIANT --task sst SENTENCE`.
+    return {"command": known[name], **vars(parser.parse_intermixed_args(rest))}
 
 
-def _called(command: str, results: Path | None, **options: Any) -> Any:
+def _called(command: Command, results: Path | None, **options: Any) -> Any:
     """Return what a command returns, on the plan or the results folder of the configuration."""
-    known = {**COMMANDS, **STEPS}[command]
-    module, _, name = known.run.partition(":")
+    module, _, name = command.run.partition(":")
     function = getattr(import_module(f"minbert.{module}"), name)
-    if "key" in options:
-        options["names"] = [f"{command}-{options.pop('key')}"]
-    if command in STEPS:
+    if "directory" not in options:
+        results = results or Path("results")
+        if not results.is_dir():  # which a lock would make
+            raise UserError(f"{results}: there is no such results folder")
         return function(results, **options)
     given, words, base = (options.pop(name) for name in ("configfile", "config", "directory"))
     files = config_files(given, base / "config.yaml")
-    if known.planned:
+    if command.planned:
         from minbert.commands.plan import read_plan
 
         words += [f"results={results}"] if results else []
@@ -317,17 +308,6 @@ def _called(command: str, results: Path | None, **options: Any) -> Any:
     if not results and (given or words or files[0].exists()):
         results = Path(load_config(files, words).results)
     return function(results or Path("results"), **options)
-
-
-def _make(results: Path, threads: int, **options: Any) -> None:
-    from minbert.base.process import end_with_parent
-    from minbert.commands.steps import run_steps
-
-    end_with_parent()
-    # Threads that spin while they wait make steps many times slower on a busy machine.
-    if threads > 1:
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    run_steps(results, threads=threads, **options)
 
 
 def _bundle(results: Path, out: Path, **options: Any) -> str:
@@ -349,15 +329,13 @@ def _follow(results: Path, plan: str | None, until: int | None, once: bool) -> N
     from minbert.track.follower import Follower
     from minbert.track.store import check_store
 
-    if not results.is_dir():
-        raise UserError(f"{results}: there is no such results folder to follow")
     check_store(results)
     follower = Follower(results, plan=plan)
     if follower.follow(until) if until and not once else follower.finish():
         raise SystemExit(1)
 
 
-def _publish(results: Path, plan: str, mark: Path | None, name: str | None) -> None:
+def _publish(results: Path, plan: str, mark: Path | None, name: str | None) -> str | None:
     from minbert.publish.publish import publish, publish_one, publish_partial
 
     if name:
@@ -365,10 +343,5 @@ def _publish(results: Path, plan: str, mark: Path | None, name: str | None) -> N
     elif mark:
         publish(results, plan, mark)
     else:
-        print(printable(publish_partial(results, plan)), file=sys.stderr)
-
-
-def _summary(results: Path, plan: str) -> None:
-    from minbert.commands.summary import summary
-
-    print(printable(summary(results, plan)), file=sys.stderr)
+        return publish_partial(results, plan)
+    return None

@@ -1,10 +1,9 @@
 """`minbert learned`: which rows learnt, of those that learnt in their paper."""
 
-from minbert.commands.plan import aligned, paper_scores
-from minbert.evaluate.reading import Of, Score
+from minbert.commands.plan import aligned
+from minbert.evaluate.reading import read_scores
 from minbert.evaluate.text import p_value
 from minbert.plan.plan import Plan
-from minbert.spec.protocol import OVERALL_TASKS
 
 CLEARLY = 1.645
 """Standard errors of our score that a published one is above the floor by, to ask it of ours."""
@@ -14,26 +13,27 @@ HEADER = ("paper", "variant", "task", "seed", "paper's", "ours", "floor", "p", "
 
 def learned_text(plan: Plan) -> str:
     """Return a line for each of our dev scores whose published one is clearly above its floor."""
-    papers = {grid.paper: paper_scores(plan, grid.paper) for grid in plan.grids}
-    lines, ours = list[tuple[str, ...]]([HEADER]), list[Score]()
-    for row in plan.published:
-        scores = papers.get(row.paper, {}) if row.split == "dev" else {}
-        for task in (*OVERALL_TASKS, row.other_task or ""):
-            published = row.figures[task if task in OVERALL_TASKS else "other"]
-            for seed, score in scores.get(Of(row.variant, "dev", task), {}).items():
-                if score.floor is None or published is None or score.p_floor is None:
-                    continue
-                if published > score.floor + CLEARLY * (score.error or 0.0):
-                    ours.append(score)
-                    said = "constant" if score.constant else "not above its floor"
-                    of = (row.paper, row.variant, task, str(seed))
-                    values = (f"{value:.3f}" for value in (published, score.value, score.floor))
-                    lines.append((*of, *values, p_value(score.p_floor), said * (not score.learned)))
-    above, constant = sum(bool(s.learned) for s in ours), sum(bool(s.constant) for s in ours)
+    lines, learned, constant = list[tuple[str, ...]]([HEADER]), 0, 0
+    for paper in (grid.paper for grid in plan.grids):
+        path = plan.shown[f"scores/{paper}"].folder(plan.root) / "scores.parquet"
+        scores = read_scores(path, paper) if path.exists() else {}
+        for row in (row for row in plan.published if row.paper == paper and row.split == "dev"):
+            for (variant, split, task), by_seed in scores.items():
+                published = row.figure(task) if (variant, split) == (row.variant, "dev") else None
+                for seed, score in by_seed.items():
+                    floor, p = score.floor, score.p_floor
+                    if published is None or floor is None or p is None:
+                        continue
+                    if published > floor + CLEARLY * (score.error or 0.0):
+                        learned += bool(score.learned)
+                        constant += bool(score.constant)
+                        said = "constant" if score.constant else "not above its floor"
+                        values = (f"{value:.3f}" for value in (published, score.value, floor))
+                        about = (paper, variant, task, str(seed), *values, p_value(p))
+                        lines.append((*about, said * (not score.learned)))
     return (
-        f"{aligned(lines)}\n\n"
-        f"{above} of {len(ours)} above their floor at the 5 % level, {constant} of {len(ours)} "
-        "constant predictors.\n"
+        f"{aligned(lines)}\n\n{learned} of {len(lines) - 1} above their floor at the 5 % level, "
+        f"{constant} of {len(lines) - 1} constant predictors.\n"
         "Floors: the most frequent label of dev (exact McNemar test), r = 0 (t test). Listed: "
         "our dev scores whose published score is clearly above the floor."
     )

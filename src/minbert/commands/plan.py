@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from minbert.base.locks import is_held
 from minbert.base.progress import counted, duration, some
-from minbert.evaluate.tuning import read_tuning
-from minbert.plan.cost import ASSUMED, GPU_RATE, Costs, chains, epoch
+from minbert.plan.cost import GPU_RATE, Costs, chains, epoch
 from minbert.plan.describe import PreviousRuns, title
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
-from minbert.spec.resolve import Stage, Variant
+from minbert.spec.resolve import Stage
 from minbert.store.node import KINDS, Node
 from minbert.track.journal import newest_attempts
 
-if TYPE_CHECKING:
-    from minbert.evaluate.reading import Scores
-
-OTHERS = ("kind", "what", "key", "why")
-HEADER = (
+HEADER: tuple[str, ...] = (
     *("variant", "stage", "key", "state", "parameters", "memory", "steps", "examples"),
     *("time per seed", "why"),
 )
@@ -49,34 +43,32 @@ class _Outlook:
     def blocks(self) -> Iterator[str]:
         """Yield a table for each paper, the other jobs, and the totals."""
         for grid in self.plan.grids:
-            rows: list[Sequence[str]] = []
+            rows = [HEADER]
             for variant in grid.variants.values():
                 rows += map(self._row, variant.stages)
                 if variant.best_of:
-                    rows.append((variant.name, *["-"] * (len(HEADER) - 2), self._best(variant)))
-            yield f"{grid.paper}: {grid.title}\n{aligned([HEADER, *rows])}"
+                    what = f"tuned: the best of {len(variant.best_of)} settings"
+                    if not variant.tried:
+                        what = f"trains nothing: the best of {', '.join(variant.best_of)}"
+                    rows.append((variant.name, *["-"] * (len(HEADER) - 2), what))
+            yield f"{grid.paper}: {grid.title}\n{aligned(rows)}"
         if others := list(self._other_jobs()):
-            yield f"Other jobs\n{aligned([OTHERS, *others])}"
+            yield f"Other jobs\n{aligned([('kind', 'what', 'key', 'why'), *others])}"
         yield "\n".join(self._totals())
 
-    def _missing(self, node: Node) -> dict[int, str]:
-        """Return {seed: why} of a training's seeds that would run."""
-        return {seed: self.jobs[node, seed] for seed in self.seeds if (node, seed) in self.jobs}
-
     def _row(self, stage: Stage) -> tuple[str, ...]:
-        node = self.plan.training(stage.ref)
-        missing = self._missing(node)
-        drawn = epoch(stage.spec, self.costs.sizes(stage.spec))
-        count = self.plan.parameters(self.plan.variants[stage.ref.paper, stage.ref.variant])
+        ref, spec = stage.ref, stage.spec
+        node = self.plan.training(ref)
+        missing = {n: self.jobs[node, n] for n in self.seeds if (node, n) in self.jobs}
+        drawn = epoch(spec, self.costs.sizes(spec))
+        count = self.plan.parameters(self.plan.variants[ref.paper, ref.variant])
+        done = f"{len(self.seeds) - len(missing)} of {counted(len(self.seeds), 'seed')}"
         return (
-            *(stage.ref.variant, stage.ref.stage, node.key),
-            f"{len(self.seeds) - len(missing)} of {counted(len(self.seeds), 'seed')}"
-            if missing
-            else "done",
+            *(ref.variant, ref.stage, node.key, done if missing else "done"),
             "unknown" if count is None else f"{count:,}",
             f"{self.costs.device_mb(node) / 1e3:.1f} GB",
-            f"{stage.spec.epochs * drawn.steps:,}",
-            f"{stage.spec.epochs * sum(drawn.examples.values()):,}",
+            f"{spec.epochs * drawn.steps:,}",
+            f"{spec.epochs * sum(drawn.examples.values()):,}",
             self._time([node]),
             self._why(node, stage, missing),
         )
@@ -87,11 +79,9 @@ class _Outlook:
             return f"the same stage as {owner.variant}/{owner.stage}: trained once"
         if found := [*filter(None, missing.values()), *self._interrupted(node, missing)]:
             return some(found)
-        if not missing:
-            return ""
-        if len(missing) < len(self.seeds):
-            return f"not run: seed {some(map(str, missing))}"
-        return self.earlier.reason(node)
+        if len(missing) == len(self.seeds):
+            return self.earlier.reason(node)
+        return f"not run: seed {some(map(str, missing))}" if missing else ""
 
     def _interrupted(self, node: Node, seeds: Iterable[int]) -> Iterator[str]:
         """Yield how trainings with these seeds ended before, and from where they go on."""
@@ -110,25 +100,12 @@ class _Outlook:
         estimated = not all(cost.measured for cost in found)
         return duration(sum(cost.seconds for cost in found)) + " est." * estimated
 
-    def _best(self, variant: Variant) -> str:
-        if not variant.tried:
-            return f"trains nothing: the best of {', '.join(variant.best_of)}"
-        candidates = (self.plan.variants[variant.paper, name] for name in variant.tried)
-        keys = {self.plan.train(stage.ref).key for one in candidates for stage in one.stages}
-        said = f"tuned: the best of {len(variant.tried)} settings"
-        said += f", {counted(len(keys) * len(self.seeds), 'run')}"
-        node = self.plan.shown[f"tables/{variant.paper}.tuning"]
-        if node.done(self.plan.root):
-            found = read_tuning(node.folder(self.plan.root) / "tuning.csv")
-            said += f"; chosen: {found[variant.name].settings}"
-        return said
-
     def _other_jobs(self) -> Iterator[tuple[str, ...]]:
         """Yield (kind, what, key, why) of the jobs to run besides training, by kind."""
-        others = [node for node, _ in self.jobs if node.kind != "train"]
-        for node in sorted(others, key=lambda node: [*KINDS].index(node.kind)):
-            why = self.jobs[node, None] or self.earlier.reason(node)
-            yield node.kind, title(self.plan, node), node.key, why
+        for kind in (kind for kind in KINDS if kind != "train"):
+            for node in (node for node, _ in self.jobs if node.kind == kind):
+                why = self.jobs[node, None] or self.earlier.reason(node)
+                yield kind, title(self.plan, node), node.key, why
         if not self.plan.mark.exists():
             yield "publish", "-", self.plan.stamp, "the published files are out of date"
 
@@ -136,13 +113,11 @@ class _Outlook:
         """Yield what there is to run in all, what that rests on, and warnings."""
         plan, costs = self.plan, self.costs
         trainings = [node for node, _ in self.jobs if node.kind == "train"]
-        variants = sum(len(grid.rows) for grid in plan.grids)
         stages, distinct = len(plan.stages), len({plan.train(ref).key for ref in plan.stages})
-        seeds, jobs = len(self.seeds), len(plan.owners) * len(self.seeds)
+        jobs = counted(len(plan.owners) * len(self.seeds), "training job")
         yield (
-            f"{variants} variants, {stages} stages, {distinct} distinct "
-            f"({stages - distinct} shared), {counted(seeds, 'seed')}: "
-            f"{counted(jobs, 'training job')}, {len(trainings)} to run"
+            f"{sum(len(grid.rows) for grid in plan.grids)} variants, {stages} stages, {distinct} "
+            f"distinct, {counted(len(self.seeds), 'seed')}: {jobs}, {len(trainings)} to run"
         )
         hours = sum(costs.operations(node.spec["stage"]) for node in trainings) / GPU_RATE / 3600
         yield f"GPU-hours to run: {hours:.2g}, at {GPU_RATE:.0e} operations/s (an assumption)."
@@ -152,11 +127,6 @@ class _Outlook:
             "Times are those of the stage's finished seeds; without any, estimated (est.) by "
             f"operations at {rate:.1e}/s ({source})."
         )
-        if plan.config.tasks:
-            yield (
-                f"Of a task of your own, {ASSUMED.train:,} training rows of {ASSUMED.tokens:g} "
-                "tokens are assumed until its table is made."
-            )
         if trainings:
             longest = max(chains(self.jobs, costs).values())
             yield (
@@ -168,20 +138,9 @@ class _Outlook:
             yield from (f"{grid.paper}: {note}" for note in notes)
 
 
-def paper_scores(plan: Plan, paper: str) -> Scores:
-    """Return the scores of a paper's runs; none before they were made."""
-    path = plan.shown[f"scores/{paper}"].folder(plan.root) / "scores.parquet"
-    if not path.exists():
-        return {}
-    from minbert.evaluate.reading import read_scores  # loads pyarrow
-
-    return read_scores(path, paper)
-
-
 def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Return a table of cells as text, the first row as its head."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
-    return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [rows[0], ["-" * width for width in widths], *rows[1:]]
+    cells = ([c.ljust(width) for c, width in zip(line, widths, strict=True)] for line in lines)
+    return "\n".join("  ".join(line).rstrip() for line in cells)

@@ -8,6 +8,7 @@ checks, locks, devices, signals, and the journal for MLflow.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,13 +22,13 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.locks import exclusive_lock, patience, remove_half_written, results_lock
-from minbert.base.process import imports, variable, without_pandas
+from minbert.base.process import end_with_parent, imports, variable, without_pandas
 from minbert.devices.gpus import VISIBLE, device_for
 from minbert.spec.task import use_tasks_of
 from minbert.store.code import differs, files_digest
 from minbert.store.job import Job
-from minbert.store.node import KINDS, finished, key_of, node_code
-from minbert.store.plans import describe_job, description_path
+from minbert.store.node import KINDS, finished, node_code
+from minbert.store.plans import describe_job
 
 GRACE = 8
 """Seconds that a training job has from a signal to the end of its step and the saved state."""
@@ -36,27 +37,30 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 """The signals that ask a job to stop: a cluster's or Snakemake's, and Ctrl-C."""
 
 
-def run_steps(
-    root: Path,
-    names: Sequence[str],
-    threads: int,
-    plan: str | None = None,
-    seed: int | None = None,
-    memory: int | None = None,
-) -> None:
+def make(root: Path, names: Sequence[str], threads: int, memory: int | None, **job: Any) -> None:
+    """Make nodes in a process that does nothing else; `memory` is in MB, the rest as `run_steps`.
+
+    It ends with its parent.
+    """
+    end_with_parent()
+    # Threads that spin while they wait make steps many times slower on a busy machine.
+    if threads > 1:
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    run_steps(root, names, threads=threads, memory=memory and memory * 10**6, **job)
+
+
+def run_steps(root: Path, names: Sequence[str], **more: Any) -> None:
     """Make the nodes `KIND-KEY` one after the other; figures that fail do not stop the others.
 
-    Raises `UserError` in the end if there were any, so that the next workflow tries them again.
-    `STOPS` end it as an error does, so that all is closed.
+    `more` is for `load_job`. Raises `UserError` in the end if there were any, so that the next
+    workflow tries them again. `STOPS` end it as an error does, so that all is closed.
     """
     _on_stop(_stop)
     without_pandas()
-    if not root.is_dir():  # which a lock would make
-        raise UserError(f"{root}: there is no such results folder")
     undrawn = []
     with results_lock(root):
         for kind, _, key in (name.partition("-") for name in names):
-            job = load_job(root, kind, key, seed, threads, memory, plan)
+            job = load_job(root, kind, key, **more)
             _check_needs(job)
             try:
                 run_job(job)
@@ -77,11 +81,11 @@ def _check_needs(job: Job) -> None:
     """
     shown = KINDS[job.described["kind"]].shown
     for name, need in job.described["needs"].items():
-        path = job.need(name)
-        if not path.exists() and not (shown and need["file"] in KINDS[need["kind"]].deletable):
+        path, kind = job.need(name), need["kind"]
+        if not path.exists() and not (shown and need["file"] in KINDS[kind].deletable):
             raise UserError(
                 f"{path}: there is no such file, and {job.title} needs it; run the step that makes "
-                f"it, {need['kind']} {need['key']}"
+                f"it, {kind} {need['key']}"
             )
 
 
@@ -89,8 +93,8 @@ def load_job(
     root: Path,
     kind: str,
     key: str,
-    seed: int | None,
-    threads: int,
+    seed: int | None = None,
+    threads: int = 1,
     memory: int | None = None,
     plan: str | None = None,
 ) -> Job:
@@ -101,11 +105,6 @@ def load_job(
     Raises `UserError` for other code than was planned.
     """
     described = describe_job(root, kind, key, plan)
-    if key_of(described) != key:
-        raise UserError(
-            f"{description_path(root, kind, key)}: was changed after it was planned: run snakemake "
-            "again"
-        )
     use_tasks_of(described)
     planned = described["code"]
     # The digest of all files spares a closer look at them.
@@ -123,12 +122,9 @@ def run_job(job: Job) -> None:
     """Make the job's node, on the device that it asks for if it computes anything."""
     if job.described["kind"] == "train":
         _train(job)
-    elif "device" in job.extra:
-        with _lease(job) as leased:
-            _make(leased)
     else:
-        with variable(VISIBLE, ""):
-            _make(job)
+        with _leased(job) as leased:
+            _make(leased)
 
 
 def _make(job: Job, **more: Any) -> Any:
@@ -138,8 +134,12 @@ def _make(job: Job, **more: Any) -> Any:
 
 
 @contextmanager
-def _lease(job: Job) -> Iterator[Job]:
-    """Wait for the device that the job computes on, and hold it for the block."""
+def _leased(job: Job) -> Iterator[Job]:
+    """Wait for the device that the job computes on, if it does, and hold it for the block."""
+    if "device" not in job.extra:
+        with variable(VISIBLE, ""):
+            yield job
+        return
     say = partial(print, file=sys.stderr, flush=True)
     with device_for(job.extra["device"], job.memory, say) as device:
         yield replace(job, device=device)
@@ -154,7 +154,7 @@ def _train(job: Job) -> None:
             return
         for folder in (work, job.out):
             remove_half_written(folder)
-        with _lease(job) as leased:
+        with _leased(job) as leased:
             _train_on(leased, work)
 
 
@@ -171,7 +171,7 @@ def _train_on(job: Job, work: Path) -> None:
     def save_and_stop(number: int, frame: object) -> None:
         """Save the state after the current step; end in any case within seconds."""
         checkpoints.stop = number
-        signal.signal(signal.SIGALRM, lambda *_: _stop(number, frame))
+        signal.signal(signal.SIGALRM, _stop)
         signal.alarm(GRACE)
 
     _on_stop(save_and_stop)
