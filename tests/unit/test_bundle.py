@@ -1,15 +1,19 @@
-"""Bundles: what is in them, the same bytes each time, and taking them in."""
+"""Bundles: what is in them, the same bytes each time, taking them in, and refusing forged ones."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import shutil
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import trained_root
@@ -23,13 +27,21 @@ from minbert.data.identity import sha256
 from minbert.plan.describe import write
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
-from minbert.publish.archive import MANIFEST, RUN
-from minbert.publish.bundle import bundle
-from minbert.publish.unbundle import ImportResult, unbundle
+from minbert.publish.archive import MANIFEST
+from minbert.publish.bundle import bundle, unbundle
+from minbert.spec.task import TASKS
 from minbert.store.node import needs_of
 from minbert.store.plans import ONLY, PUBLISHED, description_path, plan_path, records, write_plan
 
+RUNS = 7
 TEXTS = {"model.safetensors", "examples.parquet", "tokens.parquet", "rejected.csv"}
+
+
+@pytest.fixture(autouse=True)
+def _own_tasks() -> Iterator[None]:
+    """Keep the tasks of this process, which those of a bundle replace."""
+    with using(*TASKS.own):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -46,164 +58,136 @@ def plan(trained_plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Plan:
 @pytest.fixture(scope="module")
 def made(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("made") / "out.zip"
-    bundle(plan.root, out)
+    assert bundle(plan.root, out) == RUNS
     return out
 
 
-def runs_of(plan: Plan) -> set[str]:
-    runs = (plan.root / "store" / "train").rglob("run.json")
-    return {str(path.parent.relative_to(plan.root / "store")) for path in runs}
+@pytest.fixture
+def copied(plan: Plan, tmp_path: Path) -> Path:
+    """Return a copy of the results, to change."""
+    return Path(shutil.copytree(plan.root, tmp_path / "copied"))
 
 
 def in_store(root: Path, plan: Plan, variant: str, stage: str = "main") -> Path:
-    return root / "store" / run_folder(plan, variant, stage).relative_to(plan.root / "store")
+    return root / run_folder(plan, variant, stage).relative_to(plan.root)
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
 def test_a_bundle_has_all_that_is_shown_and_no_texts_or_weights(plan: Plan, made: Path) -> None:
-    """Ids and labels are in it once; `variants.tsv` leads a reviewer from a row to its run."""
-    run = run_folder(plan, "three").relative_to(plan.root / "store")
-    with zipfile.ZipFile(made) as archive:
-        names = set(archive.namelist())
-        listed = json.loads(archive.read(MANIFEST))["files"]
-        every = b"".join(archive.read(name) for name in names)
-        variants = pd.read_csv(archive.open("variants.tsv"), sep="\t", keep_default_na=False)
-        packed = pq.read_table(io.BytesIO(archive.read(f"{run}/predictions.parquet")))
-    keys = {run.split("/")[1] for run in runs_of(plan)}
+    """Ids and labels are in it once."""
+    files = contents(made)
+    listed = json.loads(files.pop(MANIFEST))["files"]
+    assert listed.keys() == files.keys()
+    assert {name.rpartition("/")[2] for name in files}.isdisjoint(TEXTS)
+    keys = {name.split("/")[1] for name in files if name.endswith("/run.json")}
     needs = {at for key in keys for at in needs_of(plan.nodes["train", key].describe())}
-    described = {f"spec/{kind}-{key}.json" for kind, key in needs | {("train", k) for k in keys}}
-    assert {f"{run}/{file}" for run in runs_of(plan) for file in RUN} | described <= names
-    assert {name.rpartition("/")[2] for name in names}.isdisjoint(TEXTS)
-    assert set(listed) == names - {MANIFEST}
+    assert {f"spec/{kind}-{key}.json" for kind, key in needs} <= files.keys()
     texts = pq.read_table(plan.sources.data("sst").folder(plan.root) / "examples.parquet")
+    every = b"".join(files.values())
     assert not any(text.encode() in every for text in texts["sentence1"].to_pylist())
-    assert {"id", "label"}.isdisjoint(packed.schema.names) and "row" in packed.schema.names
-    found = variants.set_index(["paper", "variant", "stage"])["key"]
-    assert found["one", "three", "main"] == run.parts[1] and len(found) == len(plan.stages)
+    at = f"train/{run_folder(plan, 'three').parent.name}/seed0/predictions.parquet"
+    packed = pq.read_table(io.BytesIO(files[at])).schema.names
+    assert {"id", "label"}.isdisjoint(packed) and "row" in packed
 
 
-@pytest.mark.parametrize("published", [PUBLISHED, f"{ONLY}/{PUBLISHED}"])
 def test_own_tasks_of_published_results_come_along_though_the_newest_plan_has_none(
-    plan: Plan, tmp_path: Path, published: str
+    copied: Path, tmp_path: Path
 ) -> None:
-    root = Path(shutil.copytree(plan.root, tmp_path / "results"))
-    newest, record = next(records(root))
-    earlier = write_plan(root, record | {"tasks": [NEWS.model_dump(mode="json")]})
-    path = plan_path(root, earlier)
+    newest, record = next(records(copied))
+    earlier = write_plan(copied, record | {"tasks": [NEWS.model_dump(mode="json")]})
+    path = plan_path(copied, earlier)
     write_json(path, read_json(path) | {"written": 0})
-    assert next(records(root))[0] == newest
-    write_json(root / published, {"plan": earlier, "stamp": "", "names": []})
-    with using():
-        bundle(root, tmp_path / "out.zip")
-    with zipfile.ZipFile(tmp_path / "out.zip") as archive:
-        listed = json.loads(archive.read(MANIFEST))["tasks"]
+    assert next(records(copied))[0] == newest
+    write_json(copied / ONLY / PUBLISHED, {"plan": earlier, "stamp": "", "names": []})
+    bundle(copied, tmp_path / "out.zip")
+    listed = json.loads(contents(tmp_path / "out.zip")[MANIFEST])["tasks"]
     assert [task["name"] for task in listed] == ["news"]
 
 
-def test_what_gc_deleted_of_a_published_plan_is_left_out(plan: Plan, tmp_path: Path) -> None:
-    """With what needs it and was never made: `unbundle` takes only what is described."""
-    root = Path(shutil.copytree(plan.root, tmp_path / "results"))
-    started, follower = in_store(root, plan, "adapted", "a"), in_store(root, plan, "fused")
+def test_what_gc_deleted_of_a_published_plan_is_left_out(
+    plan: Plan, copied: Path, tmp_path: Path
+) -> None:
+    """With what needs it and was never made."""
+    started, follower = in_store(copied, plan, "adapted", "a"), in_store(copied, plan, "fused")
     for run in (started, follower):
         shutil.rmtree(run.parent)
-    description_path(root, "train", started.parent.name).unlink()
-    bundle(root, tmp_path / "out.zip")
-    assert unbundle(tmp_path / "out.zip", tmp_path / "other").new == len(runs_of(plan)) - 2
-
-
-def test_a_store_that_is_a_link_to_another_disk_takes_a_bundle_in(
-    plan: Plan, made: Path, tmp_path: Path
-) -> None:
-    shared = Path("/dev/shm")
-    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("there is no second file system")
-    with TemporaryDirectory(dir=shared) as far:
-        (tmp_path / "store").symlink_to(far)
-        assert unbundle(made, tmp_path) == ImportResult(new=len(runs_of(plan)), known=0)
-        assert all((Path(far) / run / "run.json").is_file() for run in runs_of(plan))
+    description_path(copied, "train", started.parent.name).unlink()
+    bundle(copied, tmp_path / "out.zip")
+    assert unbundle(tmp_path / "out.zip", tmp_path / "other") == (RUNS - 2, 0)
 
 
 def test_what_was_taken_in_is_the_same_and_bundles_to_the_same_bytes(
     plan: Plan, made: Path, tmp_path: Path
 ) -> None:
-    other = tmp_path / "results"
-    (other / "store/.unbundle/store").mkdir(parents=True)  # What a killed one left.
-    assert unbundle(made, other) == ImportResult(new=len(runs_of(plan)), known=0)
-    for run in runs_of(plan):
-        one, new = plan.root / "store" / run, other / "store" / run
+    """The store may be on another disk."""
+    other, memory = tmp_path / "results", Path("/dev/shm")
+    other.mkdir()
+    with TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as far:
+        (other / "store").symlink_to(far)
+        (other / "store/.unbundle/store").mkdir(parents=True)  # What a killed one left.
+        assert unbundle(made, other) == (RUNS, 0)
+        one, new = (in_store(root, plan, "three") for root in (plan.root, other))
         assert (new / "run.json").read_bytes() == (one / "run.json").read_bytes()
         for file in ("history.parquet", "predictions.parquet"):
             assert pq.read_table(new / file).equals(pq.read_table(one / file))
-    assert not list(other.rglob(".unbundle*"))
-    moved = Plan.load(plan.config.model_dump() | {"results": str(other)}, plan.base)
-    waiting = {moved.owners[node.key].variant for node, _ in pending(moved) if node.kind == "train"}
-    assert waiting == set(trained_root.UNTRAINED)
-    write(moved)
-    bundle(other, tmp_path / "again.zip")
+        assert not list(other.rglob(".unbundle*"))
+        moved = Plan.load(plan.config.model_dump() | {"results": str(other)}, plan.base)
+        trained = (node for node, _ in pending(moved) if node.kind == "train")
+        assert {moved.owners[node.key].variant for node in trained} == {*trained_root.UNTRAINED}
+        write(moved)
+        bundle(other, tmp_path / "again.zip")
     assert (tmp_path / "again.zip").read_bytes() == made.read_bytes()
 
 
-def test_weights_come_if_they_are_asked_for(plan: Plan, made: Path, tmp_path: Path) -> None:
-    bundle(plan.root, tmp_path / "with.zip", weights=True)
-    for path, wanted in ((made, False), (tmp_path / "with.zip", True)):
-        unbundle(path, tmp_path / path.stem)
-        weights = in_store(tmp_path / path.stem, plan, "three") / "model.safetensors"
-        assert weights.exists() == wanted
-    assert sha256(weights) == sha256(run_folder(plan, "three") / "model.safetensors")
-
-
-def test_a_lean_bundle_leaves_out_scores_that_no_figure_reads(
+def test_weights_come_if_they_are_asked_for_and_a_lean_bundle_has_only_scores_that_are_read(
     plan: Plan, made: Path, tmp_path: Path
 ) -> None:
-    small = bundle(plan.root, tmp_path / "lean.zip", lean=True)
-    assert small.bytes < made.stat().st_size
-    unbundle(tmp_path / "lean.zip", other := tmp_path / "results")
-    old, new = (
-        pq.read_table(in_store(root, plan, "three") / "predictions.parquet").to_pylist()
-        for root in (plan.root, other)
+    lean, other = tmp_path / "lean.zip", tmp_path / "results"
+    bundle(plan.root, lean, weights=True, lean=True)
+    unbundle(lean, other)
+    old, new = (in_store(root, plan, "three") for root in (plan.root, other))
+    assert sha256(old / "model.safetensors") == sha256(new / "model.safetensors")
+    before, found = (
+        pq.read_table(folder / "predictions.parquet").to_pylist() for folder in (old, new)
     )
-    read = [row["split"] == "dev" and row["task"] == "para" for row in old]
+    read = [row["split"] == "dev" and row["task"] == "para" for row in before]
     assert any(read) and not all(read)
-    assert new == [
-        row if kept else row | {"scores": None} for row, kept in zip(old, read, strict=True)
-    ]
-    assert unbundle(made, other).known == len(runs_of(plan)), "nothing in it contradicts the other"
+    pairs = zip(before, read, strict=True)
+    assert found == [row if kept else row | {"scores": None} for row, kept in pairs]
+    assert unbundle(made, other) == (0, RUNS), "nothing in it contradicts the other"
 
 
 def test_a_further_bundle_has_neither_runs_nor_rows_of_the_first(
-    plan: Plan, tmp_path: Path
+    plan: Plan, copied: Path, tmp_path: Path
 ) -> None:
     """The first is imported first: it has the ids and labels of the other's predictions."""
-    earlier = Path(shutil.copytree(plan.root, tmp_path / "earlier"))
-    shutil.rmtree(in_store(earlier, plan, "three"))
-    first, further = tmp_path / "first.zip", tmp_path / "further.zip"
-    bundle(earlier, first)
-    bundle(plan.root, further, without=[first])
-    with zipfile.ZipFile(further) as archive:
-        results = {str(Path(n).parent) for n in archive.namelist() if n.endswith(".parquet")}
-    assert results == {str(run_folder(plan, "three").relative_to(plan.root / "store"))}
+    first, further, target = tmp_path / "first.zip", tmp_path / "further.zip", tmp_path / "target"
+    shutil.rmtree(in_store(copied, plan, "three"))
+    bundle(copied, first)
+    assert bundle(plan.root, further, without=[first]) == 1
+    assert sum(name.endswith(".parquet") for name in contents(further)) == 2
     with pytest.raises(UserError, match="no finished run to bundle"):
         bundle(plan.root, tmp_path / "none.zip", without=[first, further])
-    target = tmp_path / "target"
-    with pytest.raises(UserError, match=r"labels of a task may be in another bundle"):
+    with pytest.raises(UserError, match=r"nothing is imported: .*KeyError"):
         unbundle(further, target)
     unbundle(first, target)
-    assert unbundle(further, target) == ImportResult(new=1, known=0)
+    assert unbundle(further, target) == (1, 0)
     one, other = (in_store(root, plan, "three") for root in (plan.root, target))
     files = [pq.read_table(folder / "predictions.parquet") for folder in (one, other)]
     assert files[0].equals(files[1])
 
 
 def test_what_cannot_be_bundled_or_taken_in(made: Path, tmp_path: Path) -> None:
-    for name in ("resutls", "results"):
-        with pytest.raises(UserError, match="no workflow was started"):
-            bundle(tmp_path / name, tmp_path / "out.zip")
-        (tmp_path / "results" / "store").mkdir(parents=True, exist_ok=True)
-    with pytest.raises(UserError, match=r"runs\.zip: there is no such file"):
-        unbundle(tmp_path / "runs.zip", tmp_path / "fresh")
-    assert {path.name for path in tmp_path.iterdir()} == {"results"}, "a typing error makes none"
+    with pytest.raises(UserError, match="no workflow was started"):
+        bundle(tmp_path / "resutls", tmp_path / "out.zip")
+    with pytest.raises(UserError, match=r"runs\.zip: .*No such file"):
+        unbundle(tmp_path / "runs.zip", tmp_path)
     with results_lock(tmp_path), pytest.raises(UserError, match="is in use"):
         unbundle(made, tmp_path)
-    assert not (tmp_path / "store").exists()
 
 
 def test_a_run_that_is_there_stays_as_it_is_and_one_that_is_not_finished_is_replaced(
@@ -215,6 +199,122 @@ def test_a_run_that_is_there_stays_as_it_is_and_one_that_is_not_finished_is_repl
     record["outcome"]["seconds"] += 1
     write_json(run / "run.json", record)
     (half / "run.json").unlink()
-    assert unbundle(made, tmp_path) == ImportResult(new=1, known=len(runs_of(plan)) - 1)
+    assert unbundle(made, tmp_path) == (1, RUNS - 1)
     assert read_json(run / "run.json") == record
     assert (half / "run.json").exists()
+
+
+Change = Callable[[dict[str, bytes], str], object]
+"""What forges the files of a bundle; the folder of a run is named."""
+
+
+def page(file: str, change: Callable[[dict[str, Any]], object]) -> Change:
+    """Edit a page of JSON: the run's, or its description if `file` is ""."""
+
+    def edited(files: dict[str, bytes], run: str) -> None:
+        name = f"{run}/{file}" if file else f"spec/train-{run.split('/')[1]}.json"
+        found = json.loads(files[name])
+        change(found)
+        files[name] = json.dumps(found).encode()
+
+    return edited
+
+
+def table(file: str, change: Callable[[pa.Table], pa.Table]) -> Change:
+    def edited(files: dict[str, bytes], run: str) -> None:
+        sink = io.BytesIO()
+        pq.write_table(change(pq.read_table(io.BytesIO(files[f"{run}/{file}"]))), sink)
+        files[f"{run}/{file}"] = sink.getvalue()
+
+    return edited
+
+
+def column(file: str, name: str, change: Callable[[pa.Table], Any]) -> Change:
+    def edited(found: pa.Table) -> pa.Table:
+        at = found.schema.get_field_index(name)
+        return found.set_column(at, found.schema.field(at), change(found))
+
+    return table(file, edited)
+
+
+def moved(to: str) -> Change:
+    """Put the run where it does not belong."""
+
+    def change(files: dict[str, bytes], run: str) -> None:
+        for name in [name for name in files if name.startswith(run)]:
+            files[name.replace(run, to.format(key=run.split("/")[1]))] = files.pop(name)
+
+    return change
+
+
+REFUSED: dict[str, tuple[Change, str]] = {
+    "edited settings": (
+        page("", lambda of: of["spec"]["stage"].update(epochs=99)),
+        "does not match its key: its content has",
+    ),
+    "a damaged description": (page("", lambda of: of.pop("needs")), "KeyError.*needs"),
+    "a run without description": (moved(f"train/{'0' * 16}/seed0"), "KeyError.*0000"),
+    "half a run": (lambda files, run: files.pop(f"{run}/history.parquet"), "is missing"),
+    "other settings in the record": (
+        page("run.json", lambda record: record["spec"].update(epochs=99)),
+        "has settings not those of its key",
+    ),
+    "other code": (page("run.json", lambda record: record.update(code="0")), "is of other code"),
+    "a run under another seed": (moved("train/{key}/seed1"), "has the record of another seed"),
+    "other examples": (
+        page("run.json", lambda record: record["data"]["sst"]["dev"].update(ids="0")),
+        "predicts other examples of 'sst' on dev",
+    ),
+    "edited predictions": (
+        column("predictions.parquet", "prediction", lambda t: pc.add(t["prediction"], 1)),
+        "one of them was edited",
+    ),
+    "an edited history": (
+        column("history.parquet", "value", lambda t: pc.multiply(t["value"], 0.5)),
+        "one of them was edited",
+    ),
+    "a history without scores": (
+        table("history.parquet", lambda t: t.filter(pc.not_equal(t["split"], "dev"))),
+        "KeyError",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", [*REFUSED, ""])
+def test_a_forged_bundle_is_refused(how: str, plan: Plan, made: Path, tmp_path: Path) -> None:
+    """One that is only listed anew is not. Files of other names are passed over."""
+    change, message = REFUSED.get(how, (lambda *_: None, ""))
+    files = contents(made) | {"../evil": b"", "train/evil.json": b"", "spec/../../evil": b""}
+    about = json.loads(files.pop(MANIFEST)) | {"sources": "of an earlier version"}
+    change(files, str(run_folder(plan, "three").relative_to(plan.root / "store")))
+    about["files"] = {
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in files.items()
+    }
+    with zipfile.ZipFile(path := tmp_path / "evil.zip", "w") as archive:
+        for name, data in (files | {MANIFEST: json.dumps(about).encode()}).items():
+            archive.writestr(name, data)
+    if how:
+        refuse(path, tmp_path / "results", message)
+    else:
+        assert unbundle(path, tmp_path / "results") == (RUNS, 0)
+    assert not [*tmp_path.parent.rglob("evil"), *tmp_path.rglob("evil.json")]
+
+
+def refuse(path: Path, root: Path, message: str) -> None:
+    """Check that a bundle is refused with a message, and leaves nothing."""
+    with pytest.raises(UserError, match=f"nothing is imported: .*{message}"):
+        unbundle(path, root)
+    left = {path.relative_to(root).as_posix() for path in root.rglob("*")}
+    assert left == {"store", "work", "work/lock"}
+
+
+def test_a_bundle_that_is_cut_off_or_edited_is_refused(made: Path, tmp_path: Path) -> None:
+    content = made.read_bytes()
+    for at, share in enumerate((0.1, 0.99)):
+        (tmp_path / f"cut-{at}.zip").write_bytes(content[: int(len(content) * share)])
+        refuse(tmp_path / f"cut-{at}.zip", tmp_path / f"results-{at}", "BadZipFile")
+    with zipfile.ZipFile(tmp_path / "edited.zip", "w") as archive:
+        for name, data in contents(made).items():
+            archive.writestr(name, data.replace(b'"epochs": 1', b'"epochs": 2'))
+    refuse(tmp_path / "edited.zip", tmp_path / "results", "was changed: its SHA-256 is not the one")

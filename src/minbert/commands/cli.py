@@ -313,15 +313,15 @@ def _called(command: Command, results: Path | None, **options: Any) -> Any:
 def _bundle(results: Path, out: Path, **options: Any) -> str:
     from minbert.publish.bundle import bundle
 
-    made = bundle(results, out, **options)
-    return f"{out}: {counted(made.runs, 'run')}, {shown_size(made.bytes)}"
+    runs = bundle(results, out, **options)
+    return f"{out}: {counted(runs, 'run')}, {shown_size(out.stat().st_size)}"
 
 
 def _unbundle(results: Path, path: Path, digests: Path | None) -> str:
-    from minbert.publish.unbundle import unbundle
+    from minbert.publish.bundle import unbundle
 
-    found = unbundle(path, results, digests)
-    said = f"{counted(found.new, 'run')} imported, {found.known} already there"
+    new, known = unbundle(path, results, digests)
+    said = f"{counted(new, 'run')} imported, {known} already there"
     return f"{results}: {said}; `minbert plan` says what is left to run"
 
 

@@ -1,49 +1,49 @@
-"""`minbert bundle`: the finished runs of a results folder as one file, for other people's folders.
+"""Finished runs as one file: `minbert bundle` writes it, `minbert unbundle` takes it in.
 
 It holds what tables, figures, claims and the report are made from: descriptions, histories,
 predictions, records of runs, reports on data, dev and test rows without texts. No texts, and
 weights only if they are asked for.
 """
 
-import zipfile
+import json
+import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError
-from minbert.base.files import whole
+from minbert.base.files import read_json, write_json
 from minbert.base.locks import results_lock
 from minbert.base.version import VERSION
-from minbert.data.parquet import read_file
-from minbert.evaluate.text import csv_text
-from minbert.publish.archive import FILES, Writer, json_text, names_in
-from minbert.publish.packed import Rows, pack, small_bytes, without_unread_scores
+from minbert.data.parquet import read_file, write_file
+from minbert.publish.archive import FILES, unpack, write
+from minbert.publish.checks import check_run, put, refusing
+from minbert.publish.packed import (
+    Rows,
+    pack,
+    restored,
+    rows_by_task,
+    small_bytes,
+    without_unread_scores,
+)
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.task import use_tasks_of
-from minbert.store.node import finished, needs_of, seed_folders
+from minbert.store.node import digest, finished, key_of, seed_folders
 from minbert.store.plans import (
-    ADOPTED,
-    VARIANT_COLUMNS,
-    VARIANTS,
     adoptions,
+    described_in,
+    description_path,
     published_plans,
     read_description,
     read_plan,
     records,
-    stage_rows,
+    write_description,
 )
 
-Described = Mapping[tuple[str, str], dict[str, Any]]
+Described = dict[tuple[str, str], dict[str, Any]]
 """Descriptions by kind and key."""
-
-
-@dataclass(frozen=True)
-class Bundled:
-    """What a bundle came to: how many runs, and its size."""
-
-    runs: int
-    bytes: int
+DESCRIBED = {*FILES, "tokens", "features"}
+"""The kinds whose nodes a bundle describes."""
 
 
 def bundle(
@@ -54,8 +54,8 @@ def bundle(
     lean: bool = False,
     seeds: Collection[int] = (),
     without: Collection[Path] = (),
-) -> Bundled:
-    """Write what the plans of `root` ask for, and what is finished of it, to the zip `out`.
+) -> int:
+    """Write what is finished of the plans of `root` to the zip `out`; return the number of runs.
 
     These are the newest plan and those that the plain names are of, of parts too. With `lean`,
     predictions have no probabilities but those that figures read; with `seeds`, only their runs are
@@ -63,100 +63,158 @@ def bundle(
     that those are to be imported first. The same results give the same bytes. Raises `UserError` if
     no workflow was started there, or nothing is finished.
     """
-    newest = next(records(root), None)
-    if newest is None:
+    elsewhere = {name for path in without for name in unpack(path)["files"]}
+    plans = [record for _, record in records(root)][:1]
+    if not plans:
         raise UserError(
             f"no workflow was started under {root}, so there is nothing to bundle; give its "
             "results by --results"
         )
     with results_lock(root):
-        names = dict.fromkeys([newest[0], *published_plans(root)])
-        plans = [read_plan(root, name) for name in names]
-        own = [task for plan in reversed(plans) for task in plan.get("tasks", [])]
-        tasks = [*{task["name"]: task for task in own}.values()]  # of one that changed, the newest
-        use_tasks_of({"tasks": tasks})
+        plans += [read_plan(root, name) for name in published_plans(root)]
+        # Of a task that changed, the newest.
+        tasks = {task["name"]: task for plan in reversed(plans) for task in plan["tasks"]}
+        use_tasks_of({"tasks": tasks.values()})
         described = _described(root, plans)
-        elsewhere = {name for path in without for name in names_in(path)}
-        found = {*_results(root / "store", described, seeds, elsewhere)} - elsewhere
-        files = [name for name in found if weights or not name.endswith(f"/{WEIGHTS}")]
-        if not (runs := sum(name.endswith("/run.json") for name in files)):
+        names = {*_results(root / "store", described, seeds, elsewhere)} - elsewhere
+        names = {name for name in names if weights or not name.endswith(WEIGHTS)}
+        if not (runs := sum(name.endswith("/run.json") for name in names)):
             raise UserError(
                 f"{root} has no finished run to bundle that has one of the seeds asked for and is "
                 "in no bundle of --without"
             )
-        files += [f"spec/{'-'.join(at)}.json" for at in described]
-        with whole(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-            writer = Writer(archive)
-            for name, page in _pages(root, plans).items():
-                writer.add(name, page)
-            _write(sorted(files), Rows([root / "store"], described), root, writer, lean)
-            writer.end(package=VERSION, tasks=tasks)
-    return Bundled(runs, out.stat().st_size)
+        names |= {f"spec/{kind}-{key}.json" for kind, key in described}
+        rows = rows_by_task(described, root / "store")
+        files = _contents(root, plans[0], sorted(names), rows, lean)
+        write(out, files, package=VERSION, tasks=[*tasks.values()])
+    return runs
 
 
 def _described(root: Path, plans: Sequence[Mapping[str, Any]]) -> Described:
-    """Return the descriptions of what the plans' results are, and of all they are made from."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-
-    def add(kind: str, key: str) -> None:
-        if (kind, key) not in found:
-            found[kind, key] = read_description(root, kind, key)
-            for need in needs_of(found[kind, key]):
-                add(*need)
-
-    for name in {name for plan in plans for name in plan["jobs"]}:
+    """Return the descriptions of what the plans' runs are, and of all they are made from."""
+    found = {}
+    for name in sorted({name for plan in plans for name in plan["jobs"]}):
         kind, _, key = name.partition("-")
-        if kind in FILES and (root / "store" / kind / key).exists():
-            add(kind, key)
-    return dict(sorted(found.items()))
+        made = kind != "train" or (root / "store" / kind / key).exists()
+        if kind in DESCRIBED and made and description_path(root, kind, key).exists():
+            found[kind, key] = read_description(root, kind, key)
+    return found
 
 
 def _results(
     store: Path, described: Described, seeds: Collection[int], elsewhere: Collection[str]
 ) -> Iterator[str]:
-    """Yield the names of the files of all finished results, of runs those that are asked for."""
+    """Yield the names of the files of all finished results, of runs those that are asked for.
+
+    A run is elsewhere by its key, or by one that it was carried over from.
+    """
     for kind, key in described:
-        every = (
-            seed_folders(store / kind / key).values() if kind == "train" else [store / kind / key]
-        )
-        for folder in every if kind in FILES else ():
-            if not finished(kind, folder):
-                continue
-            if kind == "train" and not _is_wanted(folder, seeds, elsewhere):
-                continue
-            paths = (folder / name for name in (*FILES[kind], ADOPTED))
-            yield from (path.relative_to(store).as_posix() for path in paths if path.is_file())
+        node = store / kind / key
+        for seed, folder in seed_folders(node).items() if kind == "train" else [(None, node)]:
+            keys = [key, *(step["from"] for step in adoptions(folder))]
+            known = any(f"train/{each}/seed{seed}/run.json" in elsewhere for each in keys)
+            asked = not seeds or seed is None or seed in seeds
+            if kind in FILES and finished(kind, folder) and asked and not known:
+                paths = (folder / name for name in FILES[kind])
+                yield from (str(path.relative_to(store)) for path in paths if path.is_file())
 
 
-def _is_wanted(folder: Path, seeds: Collection[int], elsewhere: Collection[str]) -> bool:
-    """Whether a run has one of the seeds, and is not elsewhere by its key or those before it."""
-    keys = [folder.parent.name, *(step["from"] for step in adoptions(folder))]
-    known = {f"train/{key}/{folder.name}/run.json" for key in keys}.intersection(elsewhere)
-    return not known and (not seeds or folder.name in {f"seed{seed}" for seed in seeds})
-
-
-def _pages(root: Path, plans: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return what people read, by name: the command, the configuration, the list of variants."""
-    config = read_description(root, *plans[0]["shown"][-1][1:])["spec"]["config"]
-    checksums = {path: of for plan in plans for path, of in plan.get("checksums", {}).items()}
-    rows = dict.fromkeys(tuple(row) for plan in plans for row in plan["variants"])
-    command = root / "logs" / "command.txt"
-    return {
-        command.name: command.read_text(encoding="utf-8") if command.is_file() else "",
-        "config.json": json_text({**config, "checksums": checksums}),
-        VARIANTS: csv_text(VARIANT_COLUMNS, stage_rows(rows), "\t"),
-    }
-
-
-def _write(names: Sequence[str], rows: Rows, root: Path, writer: Writer, lean: bool) -> None:
-    """Add files of the store by name; the tables of runs as small as they can be."""
+def _contents(
+    root: Path,
+    plan: Mapping[str, Any],
+    names: Sequence[str],
+    rows: Rows,
+    lean: bool,
+) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of the configuration, which states checksums, and of results."""
+    config = read_description(root, *plan["shown"][-1][1:])["spec"]["config"]
+    config["checksums"] = plan["checksums"]
+    yield "config.json", json.dumps(config, indent=1).encode()
     for name in names:
         path = root / "store" / name
-        if name.startswith("train/") and name.endswith(".parquet"):
-            table = read_file(path)
-            if path.name == "predictions.parquet":
-                table = without_unread_scores(table) if lean else table
-                table = pack(table, rows.of(name.split("/")[1]))
-            writer.add(name, small_bytes(table))
-        else:
-            writer.add(name, path.read_bytes())
+        if not name.startswith("train/") or path.suffix != ".parquet":
+            yield name, path.read_bytes()
+            continue
+        table = read_file(path)
+        if path.name == "predictions.parquet":
+            table = pack(without_unread_scores(table) if lean else table, rows)
+        yield name, small_bytes(table)
+
+
+def unbundle(path: Path, root: Path, digests: Path | None = None) -> tuple[int, int]:
+    """Take the bundle at `path` into the results folder `root`.
+
+    Returns how many of its runs are new, and how many were there and stay as they are. `digests`
+    names a file that says what runs were trained on whose records do not say it: {`tokens`:
+    {key: {`splits`: as of `task_digests`}}, `backbone`: {key: digest}}.
+
+    Everything is unpacked in the store, which may be a link to another disk, and checked first.
+    Raises `UserError` with the reason if anything in it is not as `bundle` writes it, or while a
+    workflow or a job runs; then nothing was taken in.
+    """
+    said = read_json(digests) if digests else {}
+    store, counts = root / "store", [0, 0]
+    with results_lock(root, alone=True):
+        staged = store / ".unbundle"
+        shutil.rmtree(staged, ignore_errors=True)  # of one that was killed
+        staged.mkdir(parents=True)
+        try:
+            with refusing("nothing is imported"):
+                described, folders = _checked(path, staged, said)
+            for each in described.values():
+                write_description(root, each)
+            for kind, folder in folders:
+                target = store / folder.relative_to(staged)
+                if is_new := not finished(kind, target):
+                    put(folder, target)
+                counts[is_new] += kind == "train"
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+    return counts[True], counts[False]
+
+
+def _checked(
+    path: Path, staged: Path, said: Mapping[str, Any]
+) -> tuple[Described, list[tuple[str, Path]]]:
+    """Unpack a bundle; return its descriptions, and kind and folder of its results."""
+    use_tasks_of(unpack(path, staged))  # by which its predictions are scored
+    described = {}
+    for file in sorted((staged / "spec").glob("*.json")):
+        of = described_in(file)
+        if key_of(of) != of["key"]:
+            raise ValueError(f"{file.name} does not match its key: its content has {key_of(of)}")
+        described[of["kind"], of["key"]] = of
+    rows = rows_by_task(described, staged, staged.parent)
+    files = (file for kind in FILES for file in (staged / kind).rglob("*") if file.is_file())
+    folders = []
+    for folder in sorted({file.parent for file in files}):
+        kind, key, *_ = folder.relative_to(staged).parts
+        of = described[kind, key]
+        if kind == "train":
+            _complete(folder, of, rows, said)
+            check_run(folder, of)
+        folders.append((kind, folder))
+    return described, folders
+
+
+def _complete(
+    folder: Path,
+    described: Mapping[str, Any],
+    rows: Rows,
+    said: Mapping[str, Any],
+) -> None:
+    """Give a run ids and labels, and to a record of minbert 0.2 what it was trained on."""
+    path = folder / "predictions.parquet"
+    write_file(path, restored(read_file(path), rows))
+    record, needs = read_json(folder / "run.json"), described["needs"]
+    if said and "format" not in record:
+        tokens = {name: need["key"] for name, need in needs.items() if need["kind"] == "tokens"}
+        about = {
+            "format": 1,
+            "code": digest(described["code"]),
+            "data": {
+                n.removeprefix("tokens."): said["tokens"][k]["splits"] for n, k in tokens.items()
+            },
+            "backbone": said["backbone"][needs[f"backbone.{WEIGHTS}"]["key"]],
+        }
+        write_json(folder / "run.json", record | about)

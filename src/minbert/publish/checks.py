@@ -1,17 +1,19 @@
 """What must be true of a finished run, whoever brings it: record, tables and scores fit together.
 
-It finds damage, mistakes and edits. It cannot find a forger who writes everything anew so that it
-fits: only training a row again does.
+Both ways of taking runs in rest on this: `minbert unbundle`, and `minbert adopt`. It finds damage,
+mistakes and edits. It cannot find a forger who writes everything anew so that it fits: only
+training a row again does.
 """
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import pandas as pd
 
-from minbert.base.errors import UserError
+from minbert.base.errors import UserError, printable
 from minbert.data.digests import ids_digest, labels_digest
 from minbert.data.parquet import read_file
 from minbert.evaluate.scoring import score_task
@@ -25,6 +27,16 @@ from minbert.store.plans import ADOPTED, read_record
 _SAME, _NEAR = 1e-6, 0.01
 """How much scores may differ from the history's: on a CPU, and on a GPU, where a run that was
 interrupted may have predicted twice."""
+
+
+@contextmanager
+def refusing(what: object) -> Iterator[None]:
+    """Turn whatever is wrong with what a stranger may have written to a `UserError` on `what`."""
+    try:
+        yield
+    except Exception as error:
+        said = str(error) if type(error) in (UserError, ValueError) else repr(error)
+        raise UserError(f"{what}: {printable(said)}") from error
 
 
 def upgraded(stage: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,73 +59,60 @@ def check_run(folder: Path, described: Mapping[str, Any]) -> dict[str, Any]:
     Raises `UserError` if the record is of other settings, another seed, code or data, or if the
     predictions on dev do not score what the history has, in the best and in the last epoch.
     """
-    stage, record = described["spec"]["stage"], read_record(folder / "run.json")
-    code = digest(described["code"])
-    predictions = read_file(folder / "predictions.parquet")
-    predicted = {*pc.unique(predictions["task"]).to_pylist()}
-    for wrong, why in (
-        (stage["tasks"].keys() - TASKS.keys(), "has tasks that are unknown here"),
-        (predicted - stage["tasks"].keys(), "predicts tasks that the stage lacks"),
-        (f"seed{record.get('seed')}" != folder.name, "has the record of another seed"),
-        (upgraded(record.get("spec", {})) != upgraded(stage), "has settings not those of its key"),
-        (
-            record.get("code", code) != code and not (folder / ADOPTED).exists(),
-            "is of other code than its key",
-        ),
-    ):
-        if wrong:
-            raise UserError(f"{folder}: {why}")
-    for task, how in stage["tasks"].items():
-        of_task = predictions.filter(pc.equal(predictions["task"], task))
-        _check_examples(of_task, task, record, folder)
-        if how.get("trained", True):
-            try:
-                _check_scores(of_task, task, record, folder)
-            except (KeyError, ValueError) as error:
-                raise UserError(f"{folder}: '{task}' cannot be scored: {error}") from None
+    with refusing(f"train {folder.parent.name} {folder.name}"):
+        record, stage = read_record(folder / "run.json"), described["spec"]["stage"]
+        predictions, history = (
+            read_file(folder / f"{name}.parquet").to_pandas() for name in ("predictions", "history")
+        )
+        code, adopted = digest(described["code"]), (folder / ADOPTED).exists()
+        for wrong, why in (
+            (f"seed{record['seed']}" != folder.name, "has the record of another seed"),
+            (upgraded(record["spec"]) != upgraded(stage), "has settings not those of its key"),
+            (record.get("code", code) != code and not adopted, "is of other code than its key"),
+        ):
+            if wrong:
+                raise ValueError(why)
+        for task, how in stage["tasks"].items():
+            of_task = predictions[predictions["task"] == task]
+            _check_examples(of_task, record.get("data", {}).get(task, {}), task)
+            if how.get("trained", True):
+                metric = history["metric"] == TASKS[task].metric
+                _check_scores(of_task, history[metric & (history["task"] == task)], task, record)
     return record
 
 
-def _check_examples(
-    predictions: pa.Table, task: str, record: Mapping[str, Any], folder: Path
-) -> None:
-    """Check that the examples of a task are those of the record's digests."""
-    is_test = pc.equal(predictions["split"], "test")
-    for split, chosen in (("dev", pc.invert(is_test)), ("test", is_test)):
-        rows = predictions.filter(chosen)
-        found = {
-            "ids": ids_digest(rows["id"].to_pylist()),
-            "labels": labels_digest(rows["label"].to_numpy()),
-        }
-        said = record.get("data", {}).get(task, {}).get(split, {})
-        for what in found.keys() & said.keys():
-            if found[what] != said[what]:
-                raise UserError(
-                    f"{folder}: predicts examples of '{task}' with other {what} on {split} than "
-                    "those that its record says it was trained on"
-                )
+def _check_examples(predictions: pd.DataFrame, data: Mapping[str, Any], task: str) -> None:
+    """Check that a task's examples are those of the record's digests, if it has any."""
+    is_test = predictions["split"] == "test"
+    for split, rows in (("dev", predictions[~is_test]), ("test", predictions[is_test])):
+        labels = labels_digest(rows["label"].to_numpy())
+        found = {"ids": ids_digest([*rows["id"]]), "labels": labels}
+        if data and not found.items() <= data[split].items():
+            raise ValueError(
+                f"predicts other examples of '{task}' on {split} than those that its record says "
+                "it was trained on"
+            )
 
 
 def _check_scores(
-    predictions: pa.Table, task: str, record: Mapping[str, Any], folder: Path
+    predictions: pd.DataFrame, history: pd.DataFrame, task: str, record: Mapping[str, Any]
 ) -> None:
     """Check what a task's predictions on dev score; half of it may be for selection alone."""
-    history = read_file(
-        folder / "history.parquet", None, {"task": task, "metric": TASKS[task].metric}
-    )
-    measured = {(row["epoch"], row["split"]): row["value"] for row in history.to_pylist()}
-    best, last = record["outcome"].get("best_epoch"), max(measured)[0]
-    if (best, "dev") not in measured:
-        raise KeyError(f"its history has no dev score in the best epoch, {best}")
+    measured = history.set_index(["epoch", "split"])["value"]
+    epochs = {"prediction": record["outcome"]["best_epoch"], "last": history["epoch"].max()}
     close = _SAME if record.get("environment", {}).get("device") == "cpu" else _NEAR
-    for split in ("dev", "selection"):
-        rows = predictions.filter(pc.equal(predictions["split"], split))
-        for column, epoch in (("prediction", best), ("last", last)):
-            if (epoch, split) not in measured:
-                continue
+    for split, rows in predictions[predictions["split"] != "test"].groupby("split"):
+        for column, epoch in epochs.items():
             score = score_task(task, rows[column].to_numpy(), rows["label"].to_numpy())
             if not abs(score - measured[epoch, split]) <= close:
-                raise UserError(
-                    f"{folder}: scores {score:.6f} on {split} of '{task}' ({column}), and the "
-                    f"history has {measured[epoch, split]:.6f}: one of them was edited"
+                raise ValueError(
+                    f"scores {score:.6f} on {split} of '{task}' ({column}), and the history has "
+                    f"{measured[epoch, split]:.6f}: one of them was edited"
                 )
+
+
+def put(made: Path, target: Path) -> None:
+    """Move a finished result to its place in a store, over what a job that failed has left."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made.rename(target)

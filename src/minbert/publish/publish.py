@@ -4,18 +4,17 @@ All plain names are of one plan, and `published.json` says of which. The next pl
 all: its own are copied, those that it does not have are removed. The store keeps what earlier plans
 made, so that going back copies these again.
 
-After failures, tables, figures and the report are made from what there is, by the same makers. A
-job then has a temporary folder for what it makes, and finds there what was made before it; the
-results of runs that failed or were not reached are missing from its needs, and `Job.failures`
-says why. Makers show such runs as failed or not run. Keyed paths hold complete results alone:
-only plain names are written, without a mark, so that the next run makes everything again.
+After failures, tables, figures and the report are made from what there is, by the same makers, in a
+temporary folder that looks like the results: it has links to what is complete. The results of runs
+that failed or were not reached are missing there, and `Job.failures` says why. Makers show such
+runs as failed or not run. Keyed paths hold complete results alone: only plain names are written,
+without a mark, so that the next run makes everything again.
 """
 
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from minbert.evaluate.index import in_words
 from minbert.evaluate.text import csv_text, read_csv
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job, node_folder
-from minbert.store.node import finished
+from minbert.store.node import KINDS, finished
 from minbert.store.plans import (
     PUBLISHED,
     SCORES,
@@ -46,14 +45,15 @@ from minbert.store.plans import (
 from minbert.track.journal import newest_attempts
 from minbert.track.rows import record_rows
 
+SHOWN = [kind for kind, of in KINDS.items() if of.shown]
+
 
 def publish(root: Path, plan: str, mark: Path) -> None:
     """Copy each product of a plan to its plain name, and leave its `mark` (`Plan.mark`)."""
     record = read_plan(root, plan)
     use_tasks_of(record)
     with _publishing(root):
-        _take(root, plan, record)
-        _say(root, record, plan, record["stamp"], products(root, record))
+        _take(root, plan, record, root, record["stamp"])
         for earlier in mark.parent.glob(f"{record['stamp']}-*.done"):
             earlier.unlink()
         mark.parent.mkdir(parents=True, exist_ok=True)
@@ -87,46 +87,34 @@ def publish_partial(root: Path, plan: str) -> str:
     failures = failed_variants(root, record["variants"])
     undrawn: dict[Path, str] = {}
     with _publishing(root), tempfile.TemporaryDirectory() as folder:
+        results, made = root.resolve(), Path(folder)
+        (made / "store").mkdir()
+        kept = [path for path in (results / "store").iterdir() if path.name not in SHOWN]
+        for path in (results / "logs", *kept):
+            (made / path.relative_to(results)).symlink_to(path)
         for name, kind, key in record["shown"]:
-            described = describe_job(root, kind, key, plan)
-            job = PartialJob(root, described, None, 1, failures=failures, folder=Path(folder))
-            if kind == "figure" and finished(kind, node_folder(root, kind, key)):
+            keyed, out = (node_folder(at, kind, key) for at in (results, made))
+            out.parent.mkdir(exist_ok=True)
+            if finished(kind, keyed):
+                out.symlink_to(keyed)
                 continue
-            job.out.mkdir(parents=True)
+            out.mkdir()
+            job = Job(made, describe_job(root, kind, key, plan), None, 1, failures=failures)
             try:
-                import_module(described["maker"]).make(job)
+                import_module(job.described["maker"]).make(job)
             except Exception as error:  # whatever it is, the others can be drawn
                 if kind != "figure":
                     raise
                 why = error if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-                undrawn[job.out] = f"{name}: not drawn: {why}"
-                shutil.rmtree(job.out)  # So the report warns that it is missing.
+                undrawn[out] = f"{name}: not drawn: {why}"
+                shutil.rmtree(out)  # So the report warns that it is missing.
         for out, fault in undrawn.items():
             draw_fault(fault, out / "figure")
-        _take(root, plan, record, Path(folder))
+        _take(root, plan, record, made)
         (key,) = (key for _, kind, key in record["shown"] if kind == "index")
-        index = in_words(read_csv(node_folder(Path(folder), "index", key) / "index.csv"))
+        index = in_words(read_csv(node_folder(made, "index", key) / "index.csv"))
     failed = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]
     return "\n".join([*failed, *undrawn.values(), index])
-
-
-@dataclass(frozen=True)
-class PartialJob(Job):
-    """A job that writes nothing into the results: `folder` is a root of its own for what it makes.
-
-    It finds there what other such jobs made before it, and the rest in the results.
-    """
-
-    folder: Path = Path()
-
-    @property
-    def out(self) -> Path:
-        return node_folder(self.folder, self.described["kind"], self.described["key"])
-
-    def need(self, name: str) -> Path:
-        keyed = super().need(name)
-        made = self.folder / keyed.relative_to(self.root)
-        return made if made.exists() else keyed
 
 
 def failed_variants(root: Path, variants: Iterable[Sequence[str]]) -> dict[tuple[str, str], str]:
@@ -136,11 +124,10 @@ def failed_variants(root: Path, variants: Iterable[Sequence[str]]) -> dict[tuple
     or died without a word, and left no record of a finished run. One that was told to stop has not
     failed, and neither has one that finished and whose files were deleted since.
     """
-    why: dict[str, str] = {}
+    why = {}
     for (key, seed), attempt in newest_attempts(root).items():
-        if (node_folder(root, "train", key, int(seed)) / "run.json").exists():
-            continue
-        if failure := attempt.failure():
+        record = node_folder(root, "train", key, int(seed)) / "run.json"
+        if not record.exists() and (failure := attempt.failure()):
             why[key] = f"seed {seed}: {failure}"
     found: dict[tuple[str, str], str] = {}
     for row in stage_rows(variants):
@@ -155,36 +142,30 @@ def _publishing(root: Path) -> AbstractContextManager[bool]:
     return exclusive_lock(root / "store" / "published", f"publishing in {root}", patience=FOREVER)
 
 
-def _take(root: Path, plan: str, record: Mapping[str, Any], partial: Path | None = None) -> None:
+def _take(root: Path, plan: str, record: Mapping[str, Any], source: Path, stamp: str = "") -> None:
     """Copy each product to its name, join the scores of all papers, and list the variants.
 
-    What is in `partial`, a root for results made after failures, counts before the keyed files; a
-    product that is in neither is removed, as are the names that the plan before had and this one
-    has not. MLflow is told of whole grids. Names are then to be made again unless `_say` follows.
+    Products are those of the results `source`. One that is not there is removed, as are the names
+    that the plan before had and this one has not. MLflow is told of whole grids. Without a `stamp`,
+    names are to be made again.
     """
-    folder, new = root / record["below"], products(root, record)
-
-    def source(keyed: Path) -> Path:
-        made = (partial or root) / keyed.relative_to(root)
-        return made if made.exists() else keyed
-
+    folder, new = root / record["below"], products(source, record)
     before = held(folder).get("names", [])
     _say(root, record, plan, "", {*before, *new})  # if this is killed halfway
     for name in dict.fromkeys([*new, *before]):
-        keyed = source(new[name]) if name in new else None
-        if keyed and (keyed.exists() or not partial):
-            _copy(keyed, folder / name)
-        elif (folder / name).is_file():
-            (folder / name).unlink()
-    keys = sorted((name, key) for name, kind, key in record["shown"] if kind == "scores")
-    made = (node_folder(root, "scores", key) / "scores.parquet" for _, key in keys)
+        if name in new and new[name].exists():
+            _copy(new[name], folder / name)
+        else:
+            (folder / name).unlink(missing_ok=True)
+    keys = [key for _, kind, key in sorted(record["shown"]) if kind == "scores"]
+    made = (node_folder(source, "scores", key) / "scores.parquet" for key in keys)
     with whole(folder / SCORES) as temporary:
-        pq.write_table(pa.concat_tables(read_file(source(path)) for path in made), temporary)
+        pq.write_table(pa.concat_tables(map(read_file, made)), temporary)
     rows = stage_rows(record["variants"])
     write_text(folder / VARIANTS, csv_text(VARIANT_COLUMNS, rows, "\t"))
-    _say(root, record, plan, "", new)
     if not record["below"]:
         record_rows(root, record)
+    _say(root, record, plan, stamp, new)
 
 
 def _copy(keyed: Path, target: Path) -> None:
