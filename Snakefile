@@ -45,7 +45,7 @@ with reraise_as(WorkflowError):
     JOBS = pending(PLAN)
     check_sources(JOBS)
     CORES = None if CLUSTER else workflow.resource_settings.cores
-    JOB = Rules(PLAN, JOBS, NAME, CORES, urgent=not workflow.remote_exec)
+    JOB = Rules(PLAN, JOBS, NAME, CORES)
 
 config.update(PLAN.config.model_dump(mode="json"))
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from factories import drawn, finish, make_plan, training
 from planning import TWO_STAGES
-from snakemake.exceptions import WorkflowError
 
 from minbert.base.errors import UserError
 from minbert.commands.rules import Rules
@@ -17,7 +16,6 @@ from minbert.commands.steps import run_steps
 from minbert.plan.describe import write
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
-from minbert.store.node import Node
 
 FIGURES = """\
 figures:
@@ -35,30 +33,22 @@ def rules(plan: Plan) -> Rules:
     return Rules(plan, pending(plan), "record", 2)
 
 
-def of(node: Node, seed: int | None = None) -> Any:
-    return SimpleNamespace(key=node.key, **({} if seed is None else {"seed": str(seed)}))
-
-
 def test_a_key_says_what_job_it_is(plan: Plan) -> None:
-    made = rules(plan)
-    node = training(plan, "first")
-    at = f"--results '{plan.root}' --plan record"
-    assert made.command(of(node, 0)).startswith(f"train {node.key} {at} --seed 0 --memory ")
-    assert {Path(path).parts[-3] for path in made.inputs(of(node, 0))} == {"tokens"}
+    made, node, at = rules(plan), training(plan, "first"), f"--results '{plan.root}' --plan record"
+    job = SimpleNamespace(key=node.key, seed="0")
+    assert made.command(job).startswith(f"train {node.key} {at} --seed 0 --memory ")
+    assert {Path(path).parts[-3] for path in made.inputs(job)} == {"tokens"}
     for ask in (made.mem_mb, made.runtime):
-        assert ask(of(node, 0), 3) == 4 * ask(of(node, 0), 1), "twice as much at each attempt"
+        assert ask(job, 3) == 4 * ask(job, 1) > 0, "twice as much at each attempt"
     (tokens,) = (need.node for name, need in node.needs.items() if name.startswith("tokens."))
-    assert made.command(of(tokens)) == f"tokens {tokens.key} {at}"
-    with pytest.raises(WorkflowError, match="asks for no job with key 00ff"):
-        made.command(SimpleNamespace(key="00ff"))
+    assert made.command(SimpleNamespace(key=tokens.key)) == f"tokens {tokens.key} {at}"
 
 
 def test_two_jobs_a_paper_and_one_for_all_make_what_is_missing(plan: Plan) -> None:
     groups = {group.name: group for group in rules(plan).groups()}
     assert list(groups) == ["scores_hybrid_bert", "figures_hybrid_bert", "summary"]
     one, two = drawn(plan, "hybrid-bert").values()
-    figures = groups["figures_hybrid_bert"]
-    assert [Path(path).parts[-2:] for path in figures.outputs] == [
+    assert [Path(path).parts[-2:] for path in groups["figures_hybrid_bert"].outputs] == [
         (node.key, f"figure.{ending}") for node in (one, two) for ending in ("pdf", "png")
     ]
     own = {str(path) for path in groups["summary"].outputs}

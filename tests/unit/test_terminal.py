@@ -10,35 +10,26 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from snakemake_interface_logger_plugins.common import LogEvent
 
 from minbert.base.files import write_text
-from minbert.commands import progress
-from minbert.commands.progress import Idle, Progress
-from minbert.commands.summary import called, places, summary
+from minbert.commands import session
+from minbert.commands.session import Session
+from minbert.commands.summary import summary
 from minbert.evaluate.reading import SCHEMA
 from minbert.store.plans import write_plan
 from minbert.track.journal import Journal
 
-JOBS: list[tuple[str, dict[str, str]]] = [
-    *(("train", {"key": f"k{n}", "seed": "0"}) for n in range(4)),
-    ("data", {"key": "d"}),
-    ("train", {"key": "of another workflow", "seed": "last"}),
-]
+JOBS: dict[int, tuple[str, dict[str, str]]] = {
+    **{n: ("train", {"key": f"k{n}", "seed": "0"}) for n in range(4)},
+    4: ("data", {"key": "d"}),
+    5: ("train", {"key": "of another workflow", "seed": "last"}),
+}
 
 
-def begin(watched: Progress, number: int) -> None:
-    said = {"event": LogEvent.JOB_INFO, "jobid": number}
-    said |= dict(zip(("rule_name", "wildcards"), JOBS[number], strict=True))
-    watched.emit(logging.makeLogRecord(said))
-
-
-def end(watched: Progress, number: int) -> None:
-    watched.emit(logging.makeLogRecord({"event": LogEvent.JOB_FINISHED, "job_id": number}))
-
-
-def fail(watched: Progress, number: int) -> None:
-    watched.emit(logging.makeLogRecord({"event": LogEvent.JOB_ERROR, "jobid": number}))
+def say(watched: Session, event: str, *numbers: int) -> None:
+    name = "job_id" if event == "job_finished" else "jobid"  # as Snakemake does
+    for number in numbers:
+        watched.emit(logging.makeLogRecord({"event": event, name: number}))
 
 
 @pytest.fixture
@@ -49,23 +40,23 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace, tmp_path: Path) -> Progress:
+def watched(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace, tmp_path: Path) -> Session:
     """Four stages of 100 seconds, and a clock that stands still."""
-    costs = SimpleNamespace(of=lambda node: SimpleNamespace(seconds=100 - progress.OTHERS))
-    monkeypatch.setattr(progress, "Costs", lambda plan: costs)
-    monkeypatch.setattr(progress, "title", lambda plan, node: node.key)
+    costs = SimpleNamespace(of=lambda node: SimpleNamespace(seconds=100 - session.OTHERS))
+    monkeypatch.setattr(session, "Costs", lambda plan: costs)
+    monkeypatch.setattr(session, "title", lambda plan, node: node.key)
     nodes = {("train", f"k{n}"): SimpleNamespace(key=f"k{n}") for n in range(4)}
-    plan: Any = SimpleNamespace(nodes=nodes, root=tmp_path)
-    return Progress(plan, JOBS)
+    config = SimpleNamespace(tracking=SimpleNamespace(enabled=True))
+    plan: Any = SimpleNamespace(nodes=nodes, root=tmp_path, names=tmp_path, config=config)
+    made = Session(plan, "record", logging.Logger("snakemake-like"))
+    made.expect(JOBS)
+    return made
 
 
-def test_jobs_are_counted_from_snakemakes_events(watched: Progress) -> None:
-    begin(watched, 4)
-    end(watched, 4)
-    for number in (0, 1, 2, 5):
-        begin(watched, number)
-    end(watched, 0)
-    fail(watched, 1)
+def test_jobs_are_counted_from_snakemakes_events(watched: Session) -> None:
+    say(watched, "job_info", 4, 0, 1, 2, 5)
+    say(watched, "job_finished", 4, 0)
+    say(watched, "job_error", 1)
     watched.emit(logging.makeLogRecord({"msg": "a word by the way"}))
     line = watched.line()
     assert line.startswith("2 of 6 jobs done")
@@ -74,21 +65,17 @@ def test_jobs_are_counted_from_snakemakes_events(watched: Progress) -> None:
     run = {"experiment": "p", "key": "k1", "seed": 0, "name": "", "params": {}}
     Journal.start(watched.plan.root, run).end("KILLED")
     assert "; 1 interrupted, to go on from where they were; 3 not" in watched.ran()
-    begin(watched, 1)  # It is tried again.
+    say(watched, "job_info", 1)  # It is tried again.
     assert "failed" not in watched.line()
 
 
-def test_the_time_left_follows_the_pace_so_far(watched: Progress, clock: SimpleNamespace) -> None:
-    begin(watched, 0)
-    begin(watched, 1)
+def test_the_time_left_follows_the_pace_so_far(watched: Session, clock: SimpleNamespace) -> None:
+    say(watched, "job_info", 0, 1)
     assert "left" not in watched.line()
     clock.now += 150  # Two at a time, somewhat faster than expected.
-    end(watched, 0)
-    end(watched, 1)
+    say(watched, "job_finished", 0, 1)
     assert "about 3 min left" in watched.line()
-    for number in (2, 3, 4, 5):
-        begin(watched, number)
-        end(watched, number)
+    say(watched, "job_finished", 2, 3, 4, 5)
     assert "left" not in watched.line()
 
 
@@ -104,31 +91,27 @@ ROWS = [
 ]
 
 
-def scores(root: Path, *more: dict[str, Any]) -> Path:
-    """Write `ROWS`, and rows of a task like the first one with `more`."""
+def summarised(root: Path, *more: dict[str, Any], **papers: dict[str, Any]) -> list[str]:
+    """Return the summary of `ROWS`, and of rows of a task like the first one with `more`."""
     names = ("paper", "variant", "seed", "split", "metric", "value", "key")
     rows = [{"task": "overall"} | dict(zip(names, row, strict=True)) for row in ROWS]
     of_task = {**rows[0], "task": "sst", "metric": "accuracy", "floor": 0.3}
     rows += [of_task | {"variant": f"v{n}"} | each for n, each in enumerate(more)]
-    path = root / "tables" / "scores.parquet"
-    path.parent.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
-    return path
-
-
-def summarised(root: Path, tracking: bool = False, **papers: dict[str, Any]) -> list[str]:
-    record = {"papers": papers, "tracking": tracking, "below": ""}
+    (root / "tables").mkdir(exist_ok=True)
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    pq.write_table(table, root / "tables" / "scores.parquet")
+    record = {"papers": papers, "tracking": True, "below": ""}
     return summary(root, write_plan(root, record)).splitlines()
 
 
 def test_the_summary_names_the_best_and_what_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scores(tmp_path)
     monkeypatch.setattr("minbert.commands.summary.called", lambda: ".venv/bin/minbert")
     about = {"source": "DIR", "seeds": [0, 1]}
-    papers = {"p": {"rule": "normalised", **about}, "q": {"rule": "plain", **about}}
-    assert summarised(tmp_path, tracking=True, **papers) == [
+    assert summarised(
+        tmp_path, p={"rule": "normalised", **about}, q={"rule": "plain", **about}
+    ) == [
         "p       best: b, normalised overall dev score 0.600 (2 seeds)",
         "q       no variant has an overall score yet",
         f"tables  {tmp_path / 'tables'}",
@@ -137,14 +120,16 @@ def test_the_summary_names_the_best_and_what_is_there(
 
 
 def test_the_summary_ends_with_what_a_reader_must_know(tmp_path: Path) -> None:
-    found = [("k1", 0.01, False), ("k2", 0.2, False), ("k3", 1.0, True), ("k3", 1.0, True)]
-    low = [{"key": key, "p_floor": p, "constant": constant} for key, p, constant in found]
-    scores(tmp_path, *low, low[-1] | {"key": "k4", "split": "test"})
-    index = "row,status\nr1,scored\nr2,no labels\nr3,not configured\n"
-    write_text(tmp_path / "tables" / "index.csv", index)
-    said = summarised(tmp_path, p={"rule": "normalised", "source": "builtin", "seeds": [0]})
-    assert [line.split(maxsplit=1)[1] for line in said[1:-1]] == [
-        "2 of 3 dev scores are not above their floor, 1 from runs that predict one class or number",
+    found = [("k1", 0.01), ("k2", 0.2), ("k3", 1.0), ("k3", 1.0)]
+    low = [{"key": key, "p_floor": p, "constant": False} for key, p in found]
+    write_text(
+        tmp_path / "tables" / "index.csv",
+        "row,status\nr1,scored\nr2,no labels\nr3,not configured\n",
+    )
+    facts = {"rule": "normalised", "source": "builtin", "seeds": [0]}
+    said = summarised(tmp_path, *low, low[-1] | {"key": "k4", "split": "test"}, p=facts)
+    assert [line.split(maxsplit=1)[1] for line in said[1:-2]] == [
+        "2 of 3 dev scores are not above their floor",
         "1 of 2 published rows scored (1 no labels)",
         "the data are generated: scores say nothing about the papers' methods",
         "one seed: differences between variants may be chance",
@@ -152,15 +137,13 @@ def test_the_summary_ends_with_what_a_reader_must_know(tmp_path: Path) -> None:
 
 
 def test_when_there_is_nothing_to_be_done_the_places_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    watched: Session, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "report.html").touch()
-    logger = logging.Logger("snakemake-like")
-    logger.addHandler(Idle(places(tmp_path, tmp_path, tracking=True)))
-    logger.info("Building DAG of jobs...")
+    report = watched.plan.root / "report.html"
+    report.touch()
+    watched.emit(logging.makeLogRecord({"msg": "Building DAG of jobs..."}))
     assert capsys.readouterr().err == ""
-    logger.info("Nothing to be done (all requested files are present and up to date).")
-    assert capsys.readouterr().err.splitlines() == [
-        f"report  {tmp_path / 'report.html'}",
-        f"runs    {called()} ui --results {tmp_path}",
-    ]
+    said = "Nothing to be done (all requested files are present and up to date)."
+    watched.emit(logging.makeLogRecord({"msg": said}))
+    places, runs = capsys.readouterr().err.splitlines()
+    assert places == f"report  {report}" and runs.endswith(f"ui --results {watched.plan.root}")

@@ -6,7 +6,8 @@ rule step:
         JOB.inputs,
     log:
         LOGS / "{key}.log",
-    priority: JOB.priority
+    # Not worth its time in a process that runs one job.
+    priority: 0 if workflow.remote_exec else JOB.priority
     conda:
         "../../envs/minbert.yaml"
     threads: 1

@@ -58,30 +58,23 @@ class Rules:
     """The jobs of a plan, of which `jobs` would run.
 
     `cores` are shared by all jobs; None: each runs on a node of a cluster. The plan's record has
-    the name `record`. With `urgent` unset, priorities are not computed, as in a process that runs
-    one job.
+    the name `record`.
     """
 
-    def __init__(
-        self, plan: Plan, jobs: Pending, record: str, cores: int | None, *, urgent: bool = True
-    ) -> None:
+    def __init__(self, plan: Plan, jobs: Pending, record: str, cores: int | None) -> None:
         self.plan, self.jobs, self.cores = plan, jobs, cores
         wish = plan.config.device
         self.costs = Costs(plan, gpu=has_gpus(wish) if cores is None else None)
-        """What jobs ask for."""
-        self._urgent = urgent
+        self.mem_mb, self.runtime = self._asks(self.costs.mem_mb), self._asks(self.costs.minutes)
+        self.gpu = self._asks(self.costs.gpus, growth=1)
+        self.threads = job_threads(jobs, cores)  # of a training
         self.at = f"--results {shlex.quote(str(plan.root))} --plan {record}"
         """The options of every step: the results root, and the plan that the job belongs to."""
         self._nodes = {key: node for (_, key), node in plan.nodes.items()}
 
     def job(self, wildcards: Any) -> Job:
-        """Return a job's node and seed; an error if the plan has no such key."""
-        node = self._nodes.get(wildcards.key)
-        if node is None:
-            raise WorkflowError(
-                f"the configuration asks for no job with key {wildcards.key}; `minbert plan` lists "
-                "what it asks for"
-            )
+        """Return a job's node and seed."""
+        node = self._nodes[wildcards.key]
         return node, int(wildcards.seed) if node.kind == "train" else None
 
     @_known
@@ -109,23 +102,11 @@ class Rules:
         """Return the milliseconds of the longest chain of trainings that begins with a job."""
         return math.ceil(1000 * self._chains.get(self.job(wildcards), 0))
 
-    @_known
-    def mem_mb(self, wildcards: Any, attempt: int) -> int:
-        """Return the MB of main memory that a job asks for; twice as many at each attempt."""
-        node, _ = self.job(wildcards)
-        return self.costs.mem_mb(node) * 2 ** (attempt - 1)
-
-    @_known
-    def runtime(self, wildcards: Any, attempt: int) -> int:
-        """Return the minutes that a job asks for; twice as many at each attempt."""
-        node, _ = self.job(wildcards)
-        return self.costs.minutes(node) * 2 ** (attempt - 1)
-
-    @_known
-    def gpu(self, wildcards: Any) -> int:
-        """Return the GPUs that a job asks Slurm for; on one machine jobs lease them."""
-        node, _ = self.job(wildcards)
-        return self.costs.gpus(node)
+    def _asks(self, of: Callable[[Node], int], growth: int = 2) -> Callable[..., int]:
+        """Return what a job asks for, which is `growth` times as much at each attempt."""
+        return _known(
+            lambda wildcards, attempt: of(self.job(wildcards)[0]) * growth ** (attempt - 1)
+        )
 
     def groups(self) -> Iterator[Group]:
         """Yield what people look at by the jobs that make it: two for each paper, one for all."""
@@ -168,10 +149,5 @@ class Rules:
         return ancient(source)
 
     @cached_property
-    def threads(self) -> int:
-        """The CPU threads of a training."""
-        return job_threads(self.jobs, self.cores)
-
-    @cached_property
     def _chains(self) -> dict[Job, float]:
-        return chains(self.jobs, self.costs) if self._urgent else {}
+        return chains(self.jobs, self.costs)

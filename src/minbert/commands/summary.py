@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,7 +23,6 @@ PLACES = {
     "figures": "figures",
     "report": "report.html",
 }
-Lines = list[tuple[str, str]]
 
 
 def summary(root: Path, plan: str) -> str:
@@ -34,30 +33,24 @@ def summary(root: Path, plan: str) -> str:
     record = read_plan(root, plan)
     use_tasks_of(record)
     names = root / record["below"]
-    found = list(_results(names, record["papers"])) if (names / SCORES).exists() else []
-    return _aligned(found + _places(root, names, record["tracking"]))
+    found = [*_results(names, record["papers"])] if (names / SCORES).exists() else []
+    return places(root, names, record["tracking"], *found)
 
 
-def places(root: Path, names: Path, tracking: bool) -> str:
-    """Return where the results are whose plain names are in `names`; quick, as it reads none."""
-    return _aligned(_places(root, names, tracking))
+def places(root: Path, names: Path, tracking: bool, *above: tuple[str, str]) -> str:
+    """Return where the results are whose plain names are in `names`, below the lines `above`."""
+    lines = [*above]
+    lines += [(what, str(names / at)) for what, at in PLACES.items() if (names / at).exists()]
+    if tracking:
+        lines.append(("runs", shlex.join([called(), "ui", "--results", str(root)])))
+    width = max((len(name) for name, _ in lines), default=0)
+    return "\n".join(f"{name.ljust(width)}  {what}" for name, what in lines)
 
 
 def called() -> str:
-    """Return how to call `minbert` here: by its path if the name alone finds another one."""
-    beside = Path(sys.executable).with_name("minbert")
-    if shutil.which("minbert") == str(beside) or not beside.exists():
-        return "minbert"
-    with suppress(ValueError):
-        return str(beside.relative_to(Path.cwd()))
-    return str(beside)
-
-
-def _places(root: Path, names: Path, tracking: bool) -> Lines:
-    found = {what: names / path for what, path in PLACES.items()}
-    lines = [(what, str(path)) for what, path in found.items() if path.exists()]
-    runs = [("runs", shlex.join([called(), "ui", "--results", str(root)]))]
-    return lines + (runs if tracking else [])
+    """Return how to call `minbert` here: by its path if its name alone does not find it."""
+    path = Path(sys.executable).with_name("minbert")
+    return "minbert" if shutil.which("minbert") == str(path) else os.path.relpath(path)
 
 
 def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -73,14 +66,9 @@ def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[t
             said = f"best: {variant}, {facts['rule']} overall dev score {fmean(dev.values()):.3f}"
             said += f" ({counted(len(dev), 'seed')})"
         yield paper, said
-    runs = tested(scores.values())
-    if low := [score for score in runs.values() if not score.learned]:
-        constant = sum(bool(score.constant) for score in low)
-        yield (
-            "warning",
-            f"{len(low)} of {len(runs)} dev scores are not above their floor, {constant} from runs "
-            "that predict one class or number",
-        )
+    runs = tested(scores.values()).values()
+    if low := sum(not score.learned for score in runs):
+        yield "warning", f"{low} of {len(runs)} dev scores are not above their floor"
     index = names / "tables" / "index.csv"
     rows = read_csv(index) if index.exists() else []
     if rows := [line for line in rows if line["status"] != NOT_CONFIGURED]:
@@ -89,8 +77,3 @@ def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[t
         yield "warning", "the data are generated: scores say nothing about the papers' methods"
     if any(len(of["seeds"]) == 1 for of in papers.values()):
         yield "warning", "one seed: differences between variants may be chance"
-
-
-def _aligned(lines: Lines) -> str:
-    width = max((len(name) for name, _ in lines), default=0)
-    return "\n".join(f"{name.ljust(width)}  {what}" for name, what in lines)
