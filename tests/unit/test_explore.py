@@ -88,50 +88,44 @@ def test_the_state_of_a_run_that_has_not_finished(root: Path, trained_plan: Plan
     assert state() == ["failed", "ValueError: no"]
 
 
-def test_settings_are_there_before_a_run_and_histories_are_stage_by_stage(
+def test_settings_histories_and_predictions_are_of_each_stage(
     results: Results, trained_plan: Plan
 ) -> None:
     specs = results.specs("one/*").set_index(["variant", "stage"])
-    assert specs.loc[("later", "main"), "optimiser.lr"] == 0.001
+    assert specs.loc[("later", "main"), "optimiser.lr"] == 0.001  # it is not trained
     assert specs.loc[("staged", "all"), "tasks.para.pairing"] == "siamese"
     assert set(specs.index) >= {("best", "three/main"), ("best", "staged/again")}
-    history = results.run("staged").history
-    for stage in ("all", "again"):
-        path = run_folder(trained_plan, "staged", stage) / "history.parquet"
-        ours = history[history.stage == stage].drop(columns="stage").reset_index(drop=True)
-        pd.testing.assert_frame_equal(ours, read_file(path).to_pandas())
+    run = results.run("staged")
+    for stage, tasks in (("all", ["para"]), ("again", ["sst", "sts"])):
+        folder = run_folder(trained_plan, "staged", stage)
+        ours = run.history.query("stage == @stage").drop(columns="stage").reset_index(drop=True)
+        pd.testing.assert_frame_equal(ours, read_file(folder / "history.parquet").to_pandas())
+        for task in tasks:  # those that the stage scores
+            theirs = read_file(folder / "predictions.parquet", where={"task": task}).to_pandas()
+            ours = run.predictions.query("task == @task").reset_index(drop=True)
+            pd.testing.assert_frame_equal(ours[theirs.columns], theirs)
     several = results.histories("one/a*")
     assert set(several["variant"]) == {"adapted"} and set(several["stage"]) == {"a", "b"}
     assert several[["paper", "seed"]].to_numpy().tolist() == [["one", 0]] * len(several)
-
-
-def test_predictions_are_of_the_stage_that_scores_a_task(
-    results: Results, trained_plan: Plan, root: Path
-) -> None:
-    ours = results.run("staged").predictions
-    for task, stage in (("para", "all"), ("sst", "again"), ("sts", "again")):
-        path = run_folder(trained_plan, "staged", stage) / "predictions.parquet"
-        theirs = read_file(path, where={"task": task}).to_pandas()
-        of_task = ours[ours.task == task].reset_index(drop=True)
-        pd.testing.assert_frame_equal(of_task[theirs.columns], theirs)
-    texts = read_file(trained_plan.sources.data("para").folder(trained_plan.root) / EXAMPLES)
-    said = dict(zip(texts["id"].to_pylist(), texts["sentence2"].to_pylist(), strict=True))
-    pairs = ours[ours.task == "para"]
-    assert [said[of] for of in pairs["id"]] == pairs["sentence2"].tolist()
     every = results.predictions("three")[["paper", "task"]].itertuples(index=False, name=None)
     assert {*every} == {("one", "sst"), ("one", "para"), ("one", "sts"), ("two", "cfimdb")}
+    path = run_folder(trained_plan, "staged", "all") / "model.safetensors"
+    weights, theirs = run.weights("para"), load_weights(path)
+    assert weights.keys() == theirs.keys()
+    assert all(bool((weights[name] == theirs[name]).all()) for name in theirs)
+    assert set(results.run("frozen").weights()) == set(results.run("frozen").weights("sst"))
+
+
+def test_sentences_are_those_of_the_examples_as_long_as_they_are_there(
+    trained_plan: Plan, root: Path
+) -> None:
+    pairs = minbert.open(root).run("staged").predictions.query("task == 'para'")
+    texts = read_file(trained_plan.sources.data("para").folder(root) / EXAMPLES)
+    said = dict(zip(texts["id"].to_pylist(), texts["sentence2"].to_pylist(), strict=True))
+    assert [said[of] for of in pairs["id"]] == pairs["sentence2"].tolist()
     for path in (root / "store" / "data").glob(f"*/{EXAMPLES}"):
         path.unlink()
     assert minbert.open(root).run("frozen").predictions["sentence1"].isna().all()
-
-
-def test_weights_are_those_of_the_tasks_stage(results: Results, trained_plan: Plan) -> None:
-    run = results.run("staged")
-    path = run_folder(trained_plan, "staged", "all") / "model.safetensors"
-    ours, theirs = run.weights("para"), load_weights(path)
-    assert ours.keys() == theirs.keys()
-    assert all(bool((ours[name] == theirs[name]).all()) for name in theirs)
-    assert set(results.run("frozen").weights()) == set(results.run("frozen").weights("sst"))
 
 
 def test_a_model_predicts_as_its_run_did(results: Results) -> None:
