@@ -102,11 +102,7 @@ def test_words_on_a_heat_map_can_be_read_on_every_colour(colors: str) -> None:
 
 def test_each_row_has_its_own_floor_and_a_cross_below_it(tmp_path: Path) -> None:
     """As of a tuned row, which is scored on half of dev."""
-    inputs = make_inputs(
-        tmp_path,
-        "abc",
-        tasks=("sst",),
-    )
+    inputs = make_inputs(tmp_path, "abc", tasks=("sst",))
     path = inputs.scores["hybrid-bert"]
     rows = pq.read_table(path).to_pylist()
     for row in rows:

@@ -63,7 +63,7 @@ def test_time_is_bounded_by_work_and_chain(tmp_path: Path, monkeypatch: pytest.M
     bound = line(plan_text(plan(tmp_path, seeds=[0, 1])), "On n devices")
     # Four stages, two seeds; the second stage starts from the first.
     assert "at least 1 h 20 min est. / n" in bound
-    assert "longest chain of trainings, 20 min." in bound
+    assert "longest chain of trainings, 20 min;" in bound
 
 
 def test_damaged_records_and_descriptions_stop_nothing(tmp_path: Path) -> None:

@@ -36,12 +36,12 @@ def rules(plan: Plan) -> Rules:
 def test_a_key_says_what_job_it_is(plan: Plan) -> None:
     made, node, at = rules(plan), training(plan, "first"), f"--results '{plan.root}' --plan record"
     job = SimpleNamespace(key=node.key, seed="0")
-    assert made.command(job).startswith(f"train {node.key} {at} --seed 0 --memory ")
+    assert made.command(job).startswith(f"make train-{node.key} {at} --seed 0 --memory ")
     assert {Path(path).parts[-3] for path in made.inputs(job)} == {"tokens"}
     for ask in (made.mem_mb, made.runtime):
         assert ask(job, 3) == 4 * ask(job, 1) > 0, "twice as much at each attempt"
     (tokens,) = (need.node for name, need in node.needs.items() if name.startswith("tokens."))
-    assert made.command(SimpleNamespace(key=tokens.key)) == f"tokens {tokens.key} {at}"
+    assert made.command(SimpleNamespace(key=tokens.key)) == f"make tokens-{tokens.key} {at}"
 
 
 def test_two_jobs_a_paper_and_one_for_all_make_what_is_missing(plan: Plan) -> None:

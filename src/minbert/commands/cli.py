@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,6 @@ from minbert.base.progress import counted, shown_size
 from minbert.commands.figure import FORMATS as FIGURES
 from minbert.predict.inputs import FORMATS
 from minbert.spec.config import config_files, load_config
-from minbert.store.node import KINDS
 
 
 class Command(NamedTuple):
@@ -56,26 +56,28 @@ def _arg(help: str, metavar: str | None = None, type: Any = str, **more: Any) ->
     return {"help": help, "metavar": metavar, "type": type, **more}
 
 
+_number = partial(_arg, metavar="N", type=whole_number)
+_path = partial(_arg, type=Path)
+
+
 def _flag(help: str) -> dict[str, Any]:
     return {"help": help, "action": "store_true"}
 
 
-RESULTS = {"--results": _arg("the results folder (default: the configuration's)", "ROOT", Path)}
+RESULTS = {"--results": _path("the results folder (default: the configuration's)", "ROOT")}
 CONFIGURED = {
     **RESULTS,
-    "--configfile": _arg(
-        "read after config.yaml; later files win", "FILE", Path, nargs="+", default=[]
-    ),
+    "--configfile": _path("read after config.yaml; later files win", "FILE", nargs="+", default=[]),
     "--config": _arg(
         "settings; they win over all files", "KEY=VALUE", nargs="*", default=[], action="extend"
     ),
-    "--directory": _arg("of the Snakefile (default: the current one)", "DIR", Path, default=Path()),
+    "--directory": _path("of the Snakefile (default: the current one)", "DIR", default=Path()),
 }
 """The options that every command has which people call."""
 
 VARIANT = {
     "variant": _arg("PAPER/VARIANT if several papers have it", "VARIANT"),
-    "--seed": _arg("(default: the smallest trained)", "N", whole_number),
+    "--seed": _number("(default: the smallest trained)"),
 }
 
 COMMANDS = {
@@ -106,27 +108,25 @@ COMMANDS = {
         "commands.cli:_bundle",
         "write the finished runs to one file, to share them",
         {
-            "out": _arg("the new file", "OUT.zip", Path),
+            "out": _path("the new file", "OUT.zip"),
             "--weights": _flag("include the weights of each run"),
             "--lean": _flag("leave out the scores that no table, figure or claim needs"),
-            "--seeds": _arg("only these (default: all)", "N", whole_number, nargs="+", default=()),
-            "--without": _arg(
-                "leave out what these bundles have", "ZIP", Path, nargs="+", default=()
-            ),
+            "--seeds": _number("only these (default: all)", nargs="+", default=()),
+            "--without": _path("leave out what these bundles have", "ZIP", nargs="+", default=()),
         },
     ),
     "unbundle": Command(
         "commands.cli:_unbundle",
         "import the finished runs of a bundle",
         {
-            "path": _arg("the bundle", "FILE", Path),
-            "--digests": _arg("what runs of minbert 0.2 were trained on", "FILE", Path),
+            "path": _path("the bundle", "FILE"),
+            "--digests": _path("what runs of minbert 0.2 were trained on", "FILE"),
         },
     ),
     "ui": Command(
         "track.ui:serve",
         "show the runs in MLflow",
-        {"--port": _arg("(default: %(default)s)", "N", whole_number, default=5000)},
+        {"--port": _number("(default: %(default)s)", default=5000)},
     ),
     "predict": Command(
         "predict.predict:predict",
@@ -135,9 +135,9 @@ COMMANDS = {
             **VARIANT,
             "sentences": _arg("what to predict", "SENTENCE", nargs="*"),
             "--task": _arg("one of the variant's tasks", "TASK"),
-            "--in": _arg("(default: standard input)", "FILE", Path, dest="source"),
+            "--in": _path("(default: standard input)", "FILE", dest="source"),
             "--format": _arg("of the input (default: by the ending)", choices=FORMATS, dest="form"),
-            "--out": _arg("(default: standard output)", "FILE", Path),
+            "--out": _path("(default: standard output)", "FILE"),
             "--device": _arg("auto, cpu, mps, cuda or cuda:N", default="auto"),
         },
         more="""\
@@ -153,7 +153,7 @@ Two sentences in a row are a pair; in text files a tab separates them. See docs/
         "write a trained model as a Hugging Face folder",
         {
             **VARIANT,
-            "folder": _arg("a new or an empty folder", "DIR", Path),
+            "folder": _path("a new or an empty folder", "DIR"),
             "--task": _arg("needed if tasks have different encoders", "TASK"),
         },
     ),
@@ -168,10 +168,7 @@ Two sentences in a row are a pair; in text files a tab separates them. See docs/
     "submit": Command(
         "predict.submit:submit",
         "write the CS 224N project's prediction files for a trained variant",
-        {
-            **VARIANT,
-            "--out": _arg("(default: ROOT/submissions/PAPER/VARIANT/seedN)", "DIR", Path),
-        },
+        {**VARIANT, "--out": _path("(default: ROOT/submissions/PAPER/VARIANT/seedN)", "DIR")},
     ),
     "figure": Command(
         "commands.figure:draw",
@@ -181,7 +178,7 @@ Two sentences in a row are a pair; in text files a tab separates them. See docs/
             "--format": _arg("(default: that of FILE, or pdf)", choices=FIGURES, dest="form"),
             "--size": _arg("inches with title and notes (default: as published)", "WxH", inches),
             "--no-title": _flag("leave out the title and the stamp"),
-            "--out": _arg("(default: NAME.FORMAT)", "FILE", Path),
+            "--out": _path("(default: NAME.FORMAT)", "FILE"),
         },
     ),
 }
@@ -190,8 +187,8 @@ Two sentences in a row are a pair; in text files a tab separates them. See docs/
 PLAN = {**RESULTS, "--plan": _arg("the plan's name (default: the newest that has the job)")}
 JOB = {
     **PLAN,
-    "--threads": _arg("(default: 1)", "N", whole_number, default=1),
-    "--seed": _arg("of a training", "N", whole_number),
+    "--threads": _number("(default: 1)", default=1),
+    "--seed": _number("of a training"),
     "--memory": _arg("MB of GPU memory that it needs", "MB", whole_number),
 }
 
@@ -210,25 +207,21 @@ STEPS = {
         "copy tables and figures to their plain names: by default what there is, after a failure",
         {
             **PLAN,
-            "--mark": _arg("publish all, then write this file", type=Path),
+            "--mark": _path("publish all, then write this file"),
             "--name": _arg("publish this file alone, such as tables/hybrid-bert.md"),
         },
     ),
     "summary": Command("commands.summary:summary", "summarise a workflow and its results", PLAN),
     "make": Command(
         "commands.steps:make",
-        "make what people look at",
+        "make some nodes, one after the other",
         {"names": _arg("each node's kind and key", "KIND-KEY", nargs="+"), **JOB},
     ),
-    **{
-        name: Command(
-            "commands.steps:make",
-            kind.help,
-            {"names": _arg("16 hex digits", "KEY", f"{name}-{{}}".format, nargs=1), **JOB},
-        )
-        for name, kind in KINDS.items()
-        if not kind.shown
-    },
+    "train": Command(
+        "commands.steps:make",
+        "train one stage with one seed",
+        {"names": _arg("16 hex digits", "KEY", "train-{}".format, nargs=1), **JOB},
+    ),
 }
 """What the rules and the workflow call; the first page of help does not list it."""
 

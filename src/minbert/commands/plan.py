@@ -119,20 +119,21 @@ class _Outlook:
             f"{sum(len(grid.rows) for grid in plan.grids)} variants, {stages} stages, {distinct} "
             f"distinct, {counted(len(self.seeds), 'seed')}: {jobs}, {len(trainings)} to run"
         )
-        hours = sum(costs.operations(node.spec["stage"]) for node in trainings) / GPU_RATE / 3600
-        yield f"GPU-hours to run: {hours:.2g}, at {GPU_RATE:.0e} operations/s (an assumption)."
-        rate, measured = costs.rate
-        source = "as in finished runs" if measured else "an assumption"
-        yield (
-            "Times are those of the stage's finished seeds; without any, estimated (est.) by "
-            f"operations at {rate:.1e}/s ({source})."
-        )
         if trainings:
+            hours = (
+                sum(costs.operations(node.spec["stage"]) for node in trainings) / GPU_RATE / 3600
+            )
             longest = max(chains(self.jobs, costs).values())
             yield (
                 f"On n devices: at least {self._time(trainings)} / n, and never less than the "
-                f"longest chain of trainings, {duration(longest)}."
+                f"longest chain of trainings, {duration(longest)}; GPU-hours: {hours:.2g}, at "
+                f"{GPU_RATE:.0e} operations/s (an assumption)."
             )
+        rate, measured = costs.rate
+        yield (
+            "Times are those of the stage's finished seeds; without any, estimated (est.) by "
+            f"operations at {rate:.1e}/s{'' if measured else ' (an assumption)'}."
+        )
         for grid in plan.grids:
             notes = plan.shown[f"tables/{grid.paper}"].spec["footnotes"]
             yield from (f"{grid.paper}: {note}" for note in notes)

@@ -90,7 +90,7 @@ class Rules:
     def command(self, wildcards: Any) -> str:
         """Return the step that makes a job's files, without `--threads`."""
         node, seed = self.job(wildcards)
-        words = [node.kind, node.key, self.at]
+        words = ["make", f"{node.kind}-{node.key}", self.at]
         if seed is not None:
             words.append(f"--seed {seed}")
         if KINDS[node.kind].computes:

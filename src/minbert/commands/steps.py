@@ -1,6 +1,4 @@
-"""The rules' steps: `minbert KIND KEY` makes one node, by the function `make` of its maker.
-
-`minbert make KIND-KEY ...` makes several that people look at, one after the other.
+"""The rules' steps: `minbert make KIND-KEY ...` makes nodes, by the function `make` of their maker.
 
 What decides a result is in the maker, whose code is in the key. Here is only what surrounds it:
 checks, locks, devices, signals, and the journal for MLflow.
