@@ -1,7 +1,4 @@
-"""What is said of a plan: descriptions that jobs read, names for people, and why a job would run.
-
-The reason is how its node differs from the nearest one that has run.
-"""
+"""What is said of a plan: descriptions that jobs read, names for people, why a job would run."""
 
 import json
 from collections import defaultdict

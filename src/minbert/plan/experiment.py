@@ -21,7 +21,7 @@ from minbert.spec.config import Config
 from minbert.spec.published import Published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import OWN_FILES, TASKS, shown_tasks, task_facts
+from minbert.spec.task import OWN_FILES, TASKS, task_facts
 from minbert.spec.yaml import inside
 from minbert.store.node import Need, Node
 
@@ -60,7 +60,9 @@ class Experiment:
         """Return what tables and pages say of the encoder, the data and the tasks."""
         tasks = list(tasks)
         data = self.config.data if any(task in TASKS.built_in for task in tasks) else OWN_FILES
-        return {"backbone": self.sources.encoder, "data": data, **shown_tasks(tasks)}
+        # All else that is said of a task is in the keys of its runs.
+        shown = [[t.name, t.title, *t.names] for t in TASKS.values() if t.name in tasks]
+        return {"backbone": self.sources.encoder, "data": data, "shown": shown}
 
     def selection_split(self, *grids: Grid) -> str:
         """Return that of the stages of `grids` (default: all); `both` if they differ."""

@@ -1,8 +1,4 @@
-"""The nodes of what people look at, and what is said of a paper to make them.
-
-There is one description of a paper. Its first part (`_scored`) decides scores; with the rest
-(`_about`) it says all that the paper's table, figures and tuning are made from besides.
-"""
+"""The nodes of what people look at, and what is said of a paper to make them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -88,11 +84,7 @@ def shown_nodes(exp: Experiment) -> dict[str, Node]:
 
 
 def _scored(exp: Experiment, grid: Grid) -> About:
-    """Return what decides a paper's scores: its variants, and what is scored how.
-
-    `tasks` of a variant are {task: key of the training that it is scored by}. Tuned variants have
-    `tried`, others that are the best of some have `best_of`, and both have no `tasks`.
-    """
+    """Return what decides a paper's scores: its variants, and the trainings of their tasks."""
     labelled = bool(exp.sources.labels(grid.tasks, ""))
     return {
         **grid.model_dump(include={"paper", "single", "overall_tasks"}),

@@ -10,7 +10,7 @@ from typing import TypedDict
 
 from minbert.spec.architecture import Architecture, linear, shared_parts
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import TASKS, TaskSpec
+from minbert.spec.task import TASKS
 
 
 class Counts(TypedDict):
@@ -54,7 +54,14 @@ def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ())
         tuned = shared + own * len(spec.trained_tasks)
     if {task.head.name for task in spec.tasks.values()} - {"mlp", "cosine"}:
         return None
-    heads = {name: _head(name, task, hidden) for name, task in spec.tasks.items()}
+    heads = {}
+    for name, task in spec.tasks.items():
+        sizes = [hidden] + [task.head.width] * task.head.depth
+        if task.head.name == "mlp":
+            sizes = [hidden * len(task.features or ("u",)), *sizes[2:], TASKS[name].classes]
+        heads[name] = sum(linear(a, b) for a, b in pairwise(sizes))
+        if task.convolution:
+            heads[name] += task.convolution.kernel * hidden * hidden + hidden
     return {
         "total": encoder + sum(heads.values()),
         "trainable": tuned + sum(heads[name] for name in spec.trained_tasks),
@@ -65,12 +72,3 @@ def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ())
 
 def _adapter(hidden: int, width: int) -> int:
     return linear(hidden, width) + linear(width, hidden)
-
-
-def _head(name: str, task: TaskSpec, hidden: int) -> int:
-    """Count a task's head and convolution."""
-    sizes = [hidden] + [task.head.width] * task.head.depth
-    if task.head.name == "mlp":
-        sizes = [hidden * len(task.features or ("u",)), *sizes[2:], TASKS[name].classes]
-    convolution = task.convolution.kernel * hidden * hidden + hidden if task.convolution else 0
-    return convolution + sum(linear(a, b) for a, b in pairwise(sizes))

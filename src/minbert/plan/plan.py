@@ -151,11 +151,7 @@ class Plan(Experiment):
         return [folder / name for folder, names in made for name in names]
 
     def _paper(self, grid: Grid) -> dict[str, Any]:
-        """Return what describes a paper's grid in MLflow and at a workflow's end.
-
-        `labels` are those of the variants that can be its best: rows, without those that are the
-        best of others, unless they are tuned. `datasets` are {task: key of its example table}.
-        """
+        """Return what describes a paper's grid in MLflow and at a workflow's end."""
         config, rows = self.config, grid.rows.values()
         source = self.made_from(grid.tasks)["data"]
         used = {task for variant in grid.variants.values() for task in variant.scored}
@@ -171,6 +167,7 @@ class Plan(Experiment):
             "backbone": config.backbone,
             "encoder": self.sources.encoder,
             "datasets": {task: self.sources.data(task).key for task in used},
+            # Of the variants that can be its best: no best of others, unless it is tuned.
             "labels": {v.name: v.label for v in rows if v.tried or not v.best_of},
         }
 

@@ -325,11 +325,7 @@ def _scaled(spec: StageSpec, scale: Scale) -> Values:
 
 
 def _linked(stages: dict[StageRef, Stage]) -> dict[StageRef, Stage]:
-    """Return `stages` with those found that `start` and `fuse` name.
-
-    A name means a stage of the same variant, `VARIANT` (its last stage) or `VARIANT/STAGE`.
-    Refuses a stage that comes after itself, or after one that does not fit.
-    """
+    """Return `stages` with those found that `start` and `fuse` name; refuse what does not fit."""
     known = {name: ref for ref in stages for name in (str(ref), ref.variant)}
     linked = {}
     for ref, stage in stages.items():

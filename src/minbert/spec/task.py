@@ -322,14 +322,6 @@ def task_facts(name: str) -> list[str | float | bool]:
     return [*data_facts(name), TASKS[name].metric]
 
 
-def shown_tasks(tasks: Collection[str]) -> dict[str, list[list[str]]]:
-    """Return {"shown": what `tasks` are called, [name, title, names of classes ...], in order}.
-
-    For the keys of what people read. All else that is said of a task is in the keys of its runs.
-    """
-    return {"shown": [[t.name, t.title, *t.names] for t in TASKS.values() if t.name in tasks]}
-
-
 def overall_tasks(tasks: Collection[str]) -> tuple[str, ...]:
     """Return the tasks of the overall score of a paper, or a stage, that has `tasks`.
 

@@ -112,11 +112,8 @@ def _imports(node: ast.AST, package: list[str]) -> Iterator[str]:
 
 
 def _add_words(value: object, words: list[str]) -> None:
-    """Add the words of a syntax tree without docstrings.
-
-    Unlike `ast.dump` it leaves out empty fields, of which newer Pythons have more: an upgrade of
-    Python would otherwise make every result stale.
-    """
+    """Add the words of a syntax tree without docstrings, and without empty fields."""
+    # Newer Pythons have more of these: with `ast.dump`, an upgrade would make results stale.
     if isinstance(value, ast.AST):
         words.append(f"({type(value).__name__}")
         for name, child in ast.iter_fields(value):
