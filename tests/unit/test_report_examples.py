@@ -10,14 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from figure_files import SIZES
-from reporting import HARM, SEEDS, job_of
+from reporting import HARM, job_of
 
 from minbert.data.rows import SCHEMA
-from minbert.evaluate.predictions import read_predicted
+from minbert.evaluate.predictions import Predicted
 from minbert.evaluate.reading import Of, Score
 from minbert.plan.plan import Plan
-from minbert.publish.packed import without_unread_scores
 from minbert.report.findings import cases, leaked
 from minbert.report.papers import Paper, predicted, read_papers
 from minbert.report.worst import WORST, over_runs, worst
@@ -35,47 +33,43 @@ def paper(job: Job) -> Paper:
     return paper
 
 
-def files(job: Job, paper: Paper, task: str) -> list[Path]:
-    """Return the predictions of one variant."""
-    scores = paper.scores[Of("1-bert", "dev", task)]
-    runs = (job.need(f"run.{score.key}.{seed}") for seed, score in scores.items())
-    return [run.with_name("predictions.parquet") for run in runs]
+SURE = np.full((3, 2, 5), 0.1)
+SURE[:, 0, 0], SURE[:, 1, 3] = [0.6, 0.4, 0.2], [0.9, 0.3, 0.0]
 
 
-def test_predictions_are_taken_together_over_runs(job: Job, paper: Paper) -> None:
-    paths = files(job, paper, "sst")
-    one = read_predicted(paths, "sst")
-    said, error, right = over_runs("sst", one)
-    rows = [
-        {row["id"]: row for row in pq.read_table(path).to_pylist() if row["split"] == "dev"}
-        for path in paths
-    ]
-    assert len(SEEDS) == len(rows) and len(one.ids) == SIZES["sst"]
-    n = 7
-    of = [seed[one.ids[n]] for seed in rows]
-    label = int(one.label[n])
-    assert error[n] == pytest.approx(np.mean([1 - row["scores"][label] for row in of]))
-    assert right[n] == sum(row["prediction"] == label for row in of)
-    classes = [row["prediction"] for row in of]
-    assert classes.count(said[n]) == max(map(classes.count, classes))
-    binary = read_predicted(files(job, paper, "para"), "para")
-    shares = np.abs(binary.label - binary.scores[:, :, 0]).mean(axis=0)
-    assert over_runs("para", binary).error == pytest.approx(shares)
-    values = read_predicted(files(job, paper, "sts"), "sts")
-    said, error, _ = over_runs("sts", values)
-    assert (error + 1e-9 >= np.abs(said - values.label)).all()
-    assert not (said == np.rint(said)).all()
-
-
-def test_without_probabilities_an_error_is_one_or_none(
-    job: Job, paper: Paper, tmp_path: Path
+@pytest.mark.parametrize(
+    ("task", "label", "prediction", "scores", "said", "error", "right"),
+    [
+        ("sst", [0, 3], [[0, 3], [0, 1], [2, 1]], SURE, [0, 1], [0.6, 0.6], [2, 1]),
+        # A lean bundle has no probabilities of classes: an error is 1 or 0.
+        ("sst", [0, 3], [[0, 3], [0, 1], [2, 1]], SURE[:, :, :0], [0, 1], [1 / 3, 2 / 3], [2, 1]),
+        (
+            "para",
+            [1, 0],
+            [[1, 0], [0, 0]],
+            [[[0.8], [0.3]], [[0.4], [0.1]]],
+            [0, 0],
+            [0.4, 0.2],
+            [1, 2],
+        ),
+        (
+            "sts",
+            [1, 4],
+            [[1.4, 2], [1.6, 5]],
+            [[[1.4], [2]], [[1.6], [5]]],
+            [1.5, 3.5],
+            [0.5, 1.5],
+            [1, 0],
+        ),
+    ],
+)
+def test_predictions_are_taken_together_over_runs(
+    task: str, label: Any, prediction: Any, scores: Any, said: Any, error: Any, right: Any
 ) -> None:
-    """As if one seed had come in a lean bundle, and the others were trained here."""
-    first, *others = files(job, paper, "sst")
-    pq.write_table(without_unread_scores(pq.read_table(first)), tmp_path / "lean")
-    _, error, right = over_runs("sst", read_predicted([tmp_path / "lean", *others], "sst"))
-    np.testing.assert_allclose(error, 1 - right / len(SEEDS))
-    assert 0 < error.mean() < 1
+    one = Predicted(["a", "b"], *(np.array(of, float) for of in (label, prediction, scores)))
+    found = over_runs(task, one)
+    for of, wanted in zip(found, (said, error, right), strict=True):
+        np.testing.assert_allclose(of, wanted)
 
 
 def test_the_worst_examples_have_the_largest_mean_error(

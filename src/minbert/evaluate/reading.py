@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from minbert.data.parquet import read_file
 from minbert.evaluate.statistics import LEVEL
-from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS
 
 SCHEMA = pa.schema(
@@ -28,7 +27,7 @@ SCHEMA = pa.schema(
         "error": "float64",
     }
 )
-"""The score table's columns. `score.score_runs` says what is in them."""
+"""The score table's columns. `score.score_paper` says what is in them."""
 
 
 METRIC_TITLES = {
@@ -47,7 +46,7 @@ def score_title(task: str) -> str:
 
 
 DELTA_M = "delta_m"
-"""The name of the gain over single tasks (`metrics.delta_m`) as a metric of the task `overall`."""
+"""The name of the gain over single tasks (`score.delta_m`) as a metric of the task `overall`."""
 
 
 class Of(NamedTuple):
@@ -67,7 +66,7 @@ class Score(NamedTuple):
     The overall score of a row that is the best of other variants has the key "". `last` is
     the score after the last epoch, None if it was not measured. `floor` is what takes no learning;
     `p_floor` and `constant` are those of a task's run (`floors.against_floor`), None for others.
-    `error` is the standard error over examples (`sampling`), None for the gain over single tasks.
+    `error` is the standard error over examples, None for the gain over single tasks.
     """
 
     value: float
@@ -91,15 +90,13 @@ Scores = dict[Of, dict[int, Score]]
 def read_scores(path: Path | str, paper: str) -> Scores:
     """Return the scores of `paper` from the score table at `path`, in the order of the table.
 
-    Additional metrics (`metrics.task_metrics`) are left out.
+    Of a task there is the score by its own metric alone.
     """
-    measures: dict[tuple[str, str], str] = {(n, t.metric): n for n, t in TASKS.items()}
-    measures |= {("overall", rule): rule for rule in (*RULES, DELTA_M)}
     found: Scores = {}
-    for row in read_file(path, SCHEMA.names).to_pylist():
-        measure = measures.get((row["task"], row["metric"]))
-        if measure and row["paper"] == paper:
-            of = Of(row["variant"], row["split"], measure)
+    for row in read_file(path, SCHEMA.names, {"paper": paper}).to_pylist():
+        whole, metric = row["task"] == "overall", row["metric"]
+        if whole or metric == TASKS[row["task"]].metric:
+            of = Of(row["variant"], row["split"], metric if whole else row["task"])
             score = Score(*(row[name] for name in Score._fields))
             found.setdefault(of, {})[row["seed"]] = score
     return found

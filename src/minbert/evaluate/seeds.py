@@ -34,21 +34,21 @@ def shared_spreads(
     of rows of several seeds. A training under two names counts once, and the overall score of a
     row that is the best of others, which trains nothing, does not count.
     """
-    groups: dict[tuple[str, ...], dict[Of, Spread]] = {}
-    for of, own in spreads.items():
+    groups: dict[tuple[str, ...], list[Of]] = {}
+    for of in spreads:
         if learned(scores, of, overall_tasks):
-            groups.setdefault(of[1:], {})[of] = own
+            groups.setdefault(of[1:], []).append(of)
     found: dict[Of, Spread] = {}
     for (_, measure), group in groups.items():
-        tasks = overall_tasks if measure in RULES else (measure,)
+        tasks = overall_tasks if measure in RULES else [measure]
         trained = {}
-        for of, own in group.items():
-            parts = [scores.get(of._replace(measure=task), {}) for task in tasks]
-            runs = tuple((part[n].key, n) for part in parts for n in scores[of] if n in part)
+        for of in group:
             if all(score.key for score in scores[of].values()):
-                trained[runs] = own
+                parts = [scores.get(of._replace(measure=task), {}) for task in tasks]
+                runs = tuple((part[n].key, n) for part in parts for n in scores[of] if n in part)
+                trained[runs] = spreads[of]
         rows = alike(trained.values())
-        found |= {of: steadied(own, rows) for of, own in group.items()}
+        found |= {of: steadied(spreads[of], rows) for of in group}
     return found
 
 
@@ -66,15 +66,15 @@ def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> 
     used = shared_spreads(scores, own, overall_tasks)
     found = {}
     for of, by_seed in scores.items():
-        first, *_ = seeds = list(by_seed.values())
+        seeds = list(by_seed.values())
         shared = (used[of].whole, used[of].freedom) if of in used else None
         lasts = [score.last for score in seeds if score.last is not None]
-        tested = first.learned is not None
-        found[of] = interval(values[of], first.error, shared)._replace(
+        tested = seeds[0].learned is not None
+        found[of] = interval(values[of], seeds[0].error, shared)._replace(
             last=fmean(lasts) if lasts else None,
-            floor=first.floor,
-            above=sum(bool(score.learned) for score in seeds) if tested else None,
-            constant=sum(bool(score.constant) for score in seeds) if tested else None,
+            floor=seeds[0].floor,
+            above=sum(score.learned is True for score in seeds) if tested else None,
+            constant=sum(score.constant is True for score in seeds) if tested else None,
             learned=learned(scores, of, overall_tasks),
         )
     return found
