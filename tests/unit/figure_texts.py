@@ -49,7 +49,7 @@ def text_faults(figure: Figure, notes: list[str], title: str = "") -> list[str]:
     Call it inside `style.style()`. A quarter of a line's height may overlap: a box holds room
     above and below its letters.
     """
-    style.finish(figure, notes, STAMP, title)
+    style.finish(figure, [*notes, STAMP], title)
     with _drawn() as texts:
         FigureCanvasAgg(figure).draw()  # the Agg renderer, whose extents are those of the PNG
     boxes = [(text, _box(text)) for text in dict.fromkeys(texts)]

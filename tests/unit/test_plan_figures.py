@@ -12,7 +12,7 @@ from factories import drawn, make_plan, training
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
-from minbert.figures.inputs import Inputs, absent_notes
+from minbert.figures.inputs import Inputs
 from minbert.figures.make import inputs_of
 from minbert.plan import outputs
 from minbert.plan.plan import Plan
@@ -120,14 +120,14 @@ def test_a_part_leaves_out_a_figure_that_has_too_little_to_show(tmp_path: Path) 
     assert drawn(plan(tmp_path, "ladder, variants: [a, b.c]", only=["one/a"]), "one") == {}
 
 
-def test_absent_runs_are_named_and_many_are_counted() -> None:
-    labels = {"a": "A", "b": "B", "c": "C"}
-    wanted = {"a": [0, 1], "b": [0, 1], "c": [0]}
-    assert absent_notes(labels, {"a": [0], "b": []}, wanted, {"c", "a"}) == [
-        "Failed: C.",
-        "Not run: A (seed 1), B.",
-    ]
-    many = {str(number): f"row {number}" for number in range(40)}
-    (said,) = absent_notes(many, {}, {})
+def test_absent_runs_are_named_and_many_are_counted(tmp_path: Path) -> None:
+    there, gone = tmp_path / "there", tmp_path / "gone"
+    there.touch()
+    files = {"a": [there, gone], "b": [gone, gone], "c": [gone], "d": [there, there]}
+    predictions = {name: {"sst": dict(enumerate(paths))} for name, paths in files.items()}
+    labels = {name: name.upper() for name in files}
+    few = Inputs(labels, predictions=predictions, failed=frozenset("c"))
+    assert few.absent == ["Failed: C.", "Not run: A (seed 1), B."]
+    rows = {f"row {number}": {"sst": {0: gone}} for number in range(40)}
+    (said,) = Inputs({name: name for name in rows}, predictions=rows).absent
     assert said.startswith("Not run: row 0, ") and said.endswith("row 7 and 32 more.")
-    assert absent_notes(labels, wanted, wanted) == []

@@ -41,5 +41,6 @@ def draw(
     stem = out.with_suffix("") if ending == form else out
     stem.parent.mkdir(parents=True, exist_ok=True)
     job = Job(root, describe_job(root, "figure", key, plan), None, 1)
-    make.draw(job, stem, bare=no_title, formats=(form,), size=size)
+    given = job.spec, make.inputs_of(job)
+    make.draw(*given, stem, bare=no_title, formats=(form,), size=size)
     return stem.with_name(f"{stem.name}.{form}")

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from minbert.data.parquet import read_file
-from minbert.figures.inputs import Inputs, OfSeeds, missing_notes, present
+from minbert.figures.inputs import Inputs, OfSeeds, present
 from minbert.spec.task import TASKS
 
 _COLUMNS = ("step", "epoch", "split", "task", "metric", "value")
@@ -34,20 +34,13 @@ def read_histories(of_seeds: OfSeeds) -> Curves:
     return {of: rows.pivot(index="epoch", columns="seed", values="value") for of, rows in groups}
 
 
-def last_stages(inputs: Inputs) -> tuple[dict[str, Curves], list[str]]:
-    """Return the curves of each variant's last stage, if it has any, and notes on missing runs."""
-    files = {name: [*inputs.histories[name].values()][-1] for name in inputs.variants}
-    read = {name: read_histories(of_seeds) for name, of_seeds in files.items()}
-    found = {name: curves for name, curves in read.items() if curves}
-    return found, missing_notes(inputs.variants, files, inputs.failed)
+def last_stages(inputs: Inputs) -> dict[str, Curves]:
+    """Return the curves of each variant's last stage, if it has any."""
+    read = {n: read_histories([*inputs.histories[n].values()][-1]) for n in inputs.variants}
+    return {name: curves for name, curves in read.items() if curves}
 
 
 def dev_measures(inputs: Inputs, found: Mapping[str, Curves]) -> list[tuple[str, str]]:
     """Return (task, metric) of the dev scores that the runs have: overall first, by the rule."""
     known = [("overall", inputs.about["rule"]), *((t, of.metric) for t, of in TASKS.items())]
     return [of for of in known if any(("dev", *of) in curves for curves in found.values())]
-
-
-def seeds_of(found: Mapping[str, Curves]) -> set[int]:
-    """Return how many seeds the curves have."""
-    return {len(curve.columns) for curves in found.values() for curve in curves.values()}

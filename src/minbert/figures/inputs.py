@@ -45,11 +45,11 @@ class Inputs:
         """The notes that name the runs whose predictions are missing."""
         found: dict[str, list[str]] = {"Failed": [], "Not run": []}
         for name, label in self.variants.items():
-            files = [f for of in self.predictions.get(name, {}).values() for f in of.items()]
+            files = [file for of in self.predictions[name].values() for file in of.items()]
             gone = {seed for seed, path in files if not path.is_file()}
-            some = {seed for seed, _ in files} - gone
             names = [f"{label} (seed {seed})" for seed in sorted(gone)]
-            names = names if some else [label] * bool(gone)
+            if gone == {seed for seed, _ in files}:
+                names = [label] * bool(gone)
             found["Failed" if name in self.failed else "Not run"] += names
         return [f"{word}: {listed(names)}." for word, names in found.items() if names]
 
@@ -57,34 +57,6 @@ class Inputs:
 def present(of_seeds: OfSeeds) -> dict[int, Path]:
     """Return the files that exist, by seed in ascending order."""
     return {seed: of_seeds[seed] for seed in sorted(of_seeds) if of_seeds[seed].is_file()}
-
-
-def absent_notes(
-    labels: Mapping[str, str],
-    shown: Mapping[str, Iterable[int]],
-    wanted: Mapping[str, Iterable[int]],
-    failed: Iterable[str] = (),
-) -> list[str]:
-    """Return the notes that name the runs missing from a figure.
-
-    `labels` is {variant: label} of all that the figure should show, `wanted` the seeds that it
-    should show of each, `shown` those that it does; a variant in neither was not run.
-    """
-    found: dict[str, list[str]] = {"Failed": [], "Not run": []}
-    for name, label in labels.items():
-        there = set(shown.get(name, ()))
-        gone = sorted(set(wanted.get(name, ())) - there)
-        names = [f"{label} (seed {seed})" for seed in gone] if there else [label]
-        found["Failed" if not there and name in failed else "Not run"] += names
-    return [f"{word}: {listed(names)}." for word, names in found.items() if names]
-
-
-def missing_notes(
-    labels: Mapping[str, str], wanted: Mapping[str, OfSeeds], failed: Iterable[str]
-) -> list[str]:
-    """Return `absent_notes` on the seeds whose files do not exist."""
-    shown = {name: present(of_seeds) for name, of_seeds in wanted.items()}
-    return absent_notes(labels, shown, wanted, failed)
 
 
 def task_title(name: str) -> str:

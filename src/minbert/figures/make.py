@@ -9,31 +9,18 @@ from minbert.figures import style
 from minbert.figures.inputs import Inputs
 from minbert.spec.figures import FIGURE_KINDS
 from minbert.spec.parts import load_part
-from minbert.spec.task import OWN_FILES
 from minbert.spec.yaml import validated
 from minbert.store.job import Job
 
 
 def make(job: Job) -> None:
     """Draw a figure as `figure.pdf` and `figure.png`."""
-    draw(job, job.out / "figure")
-
-
-def draw(job: Job, stem: Path, *, bare: bool = False, **more: Any) -> None:
-    """Draw a figure's job as `STEM.FORMAT`; `more` is for `draw_kind`."""
-    spec, drawn = job.spec, job.spec["draw"]
-    first, *_ = papers = spec["papers"]
-    data = next((of["data"] for of in papers if of["data"] != OWN_FILES), OWN_FILES)
-    seeds = f"{len(first['seeds'])} seed{'s' * (len(first['seeds']) != 1)}"
-    stamp = f"commit {commit()}  backbone {first['backbone']}  data {data}  {seeds}"
-    title = f"{spec['paper']}: " * bool(drawn["variants"]) + drawn["title"]
-    about = {"title": title, "caption": drawn["caption"], "stamp": stamp}
-    draw_kind(spec["kind"], drawn["options"], inputs_of(job), stem, bare=bare, **about, **more)
+    draw(job.spec, inputs_of(job), job.out / "figure")
 
 
 def inputs_of(job: Job) -> Inputs:
     """Return the inputs of a figure's job, from what is said of its papers (`plan.outputs`)."""
-    shown, about = job.spec["draw"]["variants"], job.spec["papers"][0]
+    about, shown = job.spec["papers"][0], job.spec["draw"]["variants"]
     tasks = {of["name"]: of["tasks"] for of in about["variants"]}
 
     def files(key: str, name: str) -> dict[int, Path]:
@@ -55,30 +42,31 @@ def inputs_of(job: Job) -> Inputs:
     )
 
 
-def draw_kind(
-    kind: str,
-    options: Mapping[str, Any],
+def draw(
+    spec: Mapping[str, Any],
     inputs: Inputs,
     stem: Path,
     *,
-    title: str,
-    caption: str = "",
-    stamp: str = "",
     formats: Sequence[str] = ("png", "pdf"),
-    size: tuple[float, float] | None = None,
+    size: Sequence[float] | None = None,
     bare: bool = False,
 ) -> None:
-    """Save the figure that `kind` makes of `options` and `inputs` as `STEM.FORMAT`.
+    """Save the figure of a planned `spec` as `STEM.FORMAT`.
 
-    `stamp` says what it was made from; a `bare` figure has neither title nor stamp. `size` is its
+    Its stamp says what it was made from; a `bare` figure has neither title nor stamp. `size` is its
     width and height in inches (default: what it shows decides). Raises `UserError` for a wrong
     option or file.
     """
-    given = validated(FIGURE_KINDS[kind], options, f"figure '{kind}'")
+    kind, drawn, first = spec["kind"], spec["draw"], spec["papers"][0]
+    options = validated(FIGURE_KINDS[kind], drawn["options"], f"figure '{kind}'")
+    title = f"{spec['paper']}: " * bool(drawn["variants"]) + drawn["title"]
+    data = ", ".join(dict.fromkeys(of["data"] for of in spec["papers"]))
+    made_from = f"commit {commit()}  backbone {first['backbone']}  data {data}"
+    stamp = f"{made_from}  seeds: {len(first['seeds'])}"
     with style.style():
-        figure, notes = load_part("figure", kind)(given, inputs)
-        style.finish(figure, notes, *("", "") if bare else (stamp, title), size)
-        style.save(figure, stem, title, caption, formats)
+        figure, notes = load_part("figure", kind)(options, inputs)
+        style.finish(figure, [*notes, stamp * (not bare)], title * (not bare), size)
+        style.save(figure, stem, title, drawn["caption"], formats)
 
 
 def draw_fault(fault: str, stem: Path) -> None:

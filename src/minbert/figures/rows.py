@@ -12,8 +12,8 @@ from minbert.evaluate.predictions import read_predicted
 from minbert.evaluate.seeds import ranked
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
-from minbert.figures.histories import dev_measures, last_stages, seeds_of
-from minbert.figures.inputs import Drawn, Inputs, listed, mean_of, present
+from minbert.figures.histories import dev_measures, last_stages
+from minbert.figures.inputs import Drawn, Inputs, listed, present
 from minbert.figures.scored import CROSSED, FLOOR, PaperScores, gains, points_note, title_of
 from minbert.spec.figures import Ladder, OfSplit, Options
 
@@ -158,9 +158,9 @@ def stability(options: Options, inputs: Inputs) -> Drawn:
 
     A run of fewer epochs would look steady for its length alone, so it has no spread.
     """
-    runs, absent = last_stages(inputs)
+    runs = last_stages(inputs)
     if not runs:
-        return style.nothing(), absent
+        return style.nothing(), inputs.absent
     paper, panels = PaperScores(inputs), []
     for task, metric in dev_measures(inputs, runs):
         spread: list[Interval | None] = [None] * len(runs)
@@ -175,9 +175,9 @@ def stability(options: Options, inputs: Inputs) -> Drawn:
     figure = draw_rows([inputs.variants[name] for name in runs], panels)
     return figure, [
         f"Bars: smallest to largest dev score of the last {LAST} epochs, if a run has so many; "
-        f"points: their mean; hollow: the best epoch; {mean_of(seeds_of(runs))}.",
+        f"points: their mean; hollow: the best epoch; mean over seeds.",
         f"Rows have only the tasks of a variant's last stage. {CROSSED}",
-        *absent,
+        *inputs.absent,
     ]
 
 

@@ -1,8 +1,9 @@
 """The look that all figures share: panels, points with intervals, heat maps, how they are saved."""
 
+import logging
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -11,69 +12,69 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import fontManager
 
 from minbert.base.files import whole
 from minbert.evaluate.statistics import Interval
 from minbert.figures.inputs import Values
 
-SHEET, DENSE, SERIES = (
-    Path(__file__).with_name(f"{name}.mplstyle") for name in ("figure", "dense", "series")
-)
+SHEETS = Path(__file__).parent
 COLUMN, WIDE = 3.5, 7.0  # inches: a column of a two-column paper, and both
 CROSS = "not above its floor"
 
-# Of widespread fonts for scripts that matplotlib's own lacks, those that are installed are used.
-_SCRIPTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Droid Sans Fallback")
+# Not every font of the sheet is installed.
+logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
 
 Look = dict[str, Any]
 """How a series differs from the others: in colour, line and marker at once."""
-LOOKS: tuple[Look, ...] = tuple(mpl.rc_params_from_file(SERIES)["axes.prop_cycle"])
+LOOKS: tuple[Look, ...] = tuple(
+    mpl.rc_params_from_file(SHEETS / "series.mplstyle")["axes.prop_cycle"]
+)
 FLOOR: Look = {"color": "0.35", "linestyle": ":", "linewidth": 0.9, "label": "floor", "zorder": 1}
-THIN: Look = {"color": "0.4", "linewidth": 0.6}
 ZERO: Look = {"color": "0.5", "linewidth": 0.8, "zorder": 1}  # where values are equal
 
 
 def look(index: int) -> Look:
-    """Return the look of series `index`: the first 49 all differ, then they repeat."""
-    other = LOOKS[(index + index // len(LOOKS)) % len(LOOKS)]
-    return other | {"color": LOOKS[index % len(LOOKS)]["color"]}
+    """Return the look of series `index`: the first 56 all differ, then they repeat."""
+    return LOOKS[index % len(LOOKS)]
 
 
-@contextmanager
-def style() -> Iterator[None]:
+def style() -> AbstractContextManager[None]:
     """Use the shared style inside the block, ignoring the user's own settings."""
-    installed = {font.name for font in fontManager.ttflist}
-    with matplotlib.style.context(SHEET, after_reset=True):
-        mpl.rcParams["font.family"] = ["DejaVu Sans", *(n for n in _SCRIPTS if n in installed)]
-        yield
+    return matplotlib.style.context(SHEETS / "figure.mplstyle", after_reset=True)
 
 
 def panels(
-    count: int, height: float, columns: int = 3, dense: bool = False, **more: Any
+    count: int,
+    height: float,
+    columns: int = 3,
+    xlabel: str = "",
+    dense: bool = False,
+    **more: Any,
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure of `count` panels, each `height` inches high, and their axes.
 
-    A single panel is one column wide; several span both columns. Those of a `dense` figure have
-    smaller texts. `more` is for `Figure.subplots`.
+    A single panel is one column wide; several span both columns. The lowest have the `xlabel`.
+    Those of a `dense` figure have smaller texts. `more` is for `Figure.subplots`.
     """
     columns = min(count, columns)
     rows = -(-count // columns)
     if dense:
-        matplotlib.style.use(DENSE)
-    size = (COLUMN if count == 1 else WIDE, 0.2 + rows * height)
-    figure = Figure(size, layout="constrained")
+        matplotlib.style.use(SHEETS / "dense.mplstyle")
+    width = COLUMN if count == 1 else WIDE
+    figure = Figure((width, 0.2 + rows * height), layout="constrained")
     every = figure.subplots(rows, columns, squeeze=False, **more).ravel().tolist()
     for axes in every[count:]:
         axes.remove()
+    for axes in every[:count][-columns:]:
+        axes.set_xlabel(xlabel)
     return figure, every[:count]
 
 
 def nothing(text: str = "no run yet") -> Figure:
     """Return a figure that only says that there is nothing to show."""
     figure, (axes,) = panels(1, 0.8)
+    axes.text(0.5, 0.5, text, ha="center", va="center", color="0.4")
     axes.set_axis_off()
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color="0.4")
     return figure
 
 
@@ -91,12 +92,12 @@ def points(
     """
     about = {**look, "linestyle": "none", "label": label, "elinewidth": 0.9, "zorder": 3, **more}
     found = list(shown)
-    for learned, marked in ((True, about), (False, about | {"label": CROSS, "marker": "x"})):
-        part = [(at, one) for at, one in found if (one.learned is not False) == learned]
-        places, means = [at for at, _ in part], [one.mean for _, one in part]
-        x, y, reach = (means, places, "xerr") if across else (places, means, "yerr")
-        if part:
-            axes.errorbar(x, y, **{reach: bars(one for _, one in part), **marked})
+    for low, marked in ((False, about), (True, about | {"label": CROSS, "marker": "x"})):
+        if part := [(at, one) for at, one in found if (one.learned is False) == low]:
+            places, ones = zip(*part, strict=True)
+            means = [one.mean for one in ones]
+            x, y, reach = (means, places, "xerr") if across else (places, means, "yerr")
+            axes.errorbar(x, y, **{reach: bars(ones), **marked})
 
 
 def _limits(intervals: Iterable[Interval]) -> Values:
@@ -120,10 +121,10 @@ def ends(shown: Iterable[Interval], lines: Iterable[float] = ()) -> tuple[float,
 
     Over two seeds an interval may be ten times as long as all points are apart.
     """
-    values = _limits([*shown, *map(Interval, lines)])
-    beyond = max(_LEAST, _BEYOND * np.ptp(values[0]))
-    low = max(np.nanmin(values), values[0].min() - beyond)
-    high = min(np.nanmax(values), values[0].max() + beyond)
+    means, *bounds = _limits([*shown, *map(Interval, lines)])
+    beyond = max(_LEAST, _BEYOND * np.ptp(means))
+    kept = np.clip([means, *bounds], means.min() - beyond, means.max() + beyond)
+    low, high = np.nanmin(kept), np.nanmax(kept)
     room = max(0.06 * (high - low), (_SPAN - (high - low)) / 2)
     return low - room, high + room
 
@@ -142,7 +143,7 @@ def heat_map(
 
     NaN cells are hatched. Text is black on light cells and white on dark ones.
     """
-    image = axes.imshow(values, cmap=colors, vmin=limits[0], vmax=limits[1], aspect="auto")
+    image = axes.imshow(values, cmap=colors, clim=limits, aspect="auto")
     axes.patch.set(facecolor="0.97", edgecolor="0.8", hatch="////", linewidth=0)
     axes.grid(visible=False)
     axes.set_xticks(range(len(columns)), columns)
@@ -152,8 +153,8 @@ def heat_map(
         # By relative luminance (ITU-R BT.709); at 0.18 black and white contrast equally.
         rgb = np.array(image.to_rgba(values[row, column])[:3]) ** 2.2
         color = "black" if rgb @ (0.2126, 0.7152, 0.0722) > 0.18 else "white"
-        about: Look = {"ha": "center", "va": "center", "fontsize": size, "color": color}
-        axes.text(column, row, words[row][column], **about)
+        text = axes.text(column, row, words[row][column], ha="center", va="center")
+        text.set(color=color, fontsize=size)
 
 
 def shorten(label: str, characters: int) -> str:
@@ -168,11 +169,10 @@ def shorten(label: str, characters: int) -> str:
 def finish(
     figure: Figure,
     notes: Iterable[str],
-    stamp: str = "",
     title: str = "",
-    size: tuple[float, float] | None = None,
+    size: Sequence[float] | None = None,
 ) -> None:
-    """Write the title and one legend of all labels above the figure, `notes` and `stamp` below it.
+    """Write the title and one legend of all labels above the figure, and `notes` below it.
 
     The figure grows by them, or has `size` in inches with them.
     """
@@ -182,29 +182,21 @@ def finish(
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    large, small = mpl.rcParams["legend.title_fontsize"], mpl.rcParams["legend.fontsize"]
-    room = width * 72 / small  # in units of the font size
-    labels = [shorten(label, int(room / 0.6) - 7) for label in found]
+    small = mpl.rcParams["legend.fontsize"]
+    room = int(width * 72 / small / 0.61)  # characters
+    labels = [shorten(label, room - 11) for label in found]
     head = figure.legend(
-        list(found.values()),
+        [*found.values()],
         labels,
         loc="outside upper center",
-        title=textwrap.fill(title, int(width * 72 / large / 0.61)),
-        ncols=max(1, int(room / (7 + 0.56 * max(map(len, labels), default=0)))),
+        title=textwrap.fill(title, int(0.82 * room)),
+        ncols=max(1, room // (11 + max(map(len, labels), default=0))),
     )
-    lines = [*(note.replace(" %", "\N{NO-BREAK SPACE}%") for note in notes), stamp]
-    text = "\n".join(textwrap.fill(line, int(room / 0.61)) for line in lines if line)
+    text = "\n".join(textwrap.fill(note, room) for note in notes if note)
     foot = figure.supxlabel(text, x=0.01, ha="left", fontsize=small, color="0.3")
     if not size:
         more = sum(each.get_window_extent().height for each in (head, foot)) / figure.dpi
         figure.set_figheight(height + more)
-
-
-_METADATA = {
-    **{"png": ("Description", "Software"), "pdf": ("Subject", "CreationDate")},
-    "svg": ("Description", "Date"),
-}
-"""By format: the names of the caption, and of what would differ between equal figures."""
 
 
 def save(
@@ -214,9 +206,10 @@ def save(
 
     `title` and `caption` go into the files' metadata. The same figure has the same bytes.
     """
+    told = {"png": "Description", "pdf": "Subject", "svg": "Description"}
+    differing = {"png": "Software", "pdf": "CreationDate", "svg": "Date"}  # between equal figures
     for form in formats:
-        caption_name, differing = _METADATA[form]
-        metadata = {"Title": title, caption_name: caption, differing: None}
+        metadata = {"Title": title, told[form]: caption, differing[form]: None}
         with whole(stem.with_name(f"{stem.name}.{form}")) as temporary:
             figure.savefig(temporary, format=form, metadata=metadata)
         figure.set_layout_engine("none")  # the next file keeps this layout
