@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .compare import differences, is_told
+from .compare import PUBLISHED, differences, is_told
 from .mutate import Mutant
 from .running import Run, run
 
@@ -75,7 +75,7 @@ class Audit:
             if below.error:
                 return REFUSED, f"from nothing: {below.error}"
             roots = top / "results", fresh / "results"
-            found = list(differences(*roots, below.jobs))
+            found = list(differences(*roots, (*PUBLISHED, *below.jobs)))
             if found and mutant and mutant.module.startswith(HOW_FAST) and is_told(*roots, found):
                 return OTHERWISE, f"{len(found)} files"
         finally:

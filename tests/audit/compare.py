@@ -15,24 +15,21 @@ PUBLISHED = ("tables", "figures", "report.html", "variants.tsv")
 WAYS = ("device", "precision", "threads")
 """What a training's record says of how it was computed, in its environment."""
 
-IGNORED = {".pdf"}
-"""Figures are compared by the pixels of their PNG."""
 
+def differences(
+    top: Path, fresh: Path, names: Iterable[str], left_out: str = ".pdf"
+) -> Iterator[str]:
+    """Yield the files that differ at or below `names`, without those of an ending.
 
-def differences(top: Path, fresh: Path, made: Iterable[str]) -> Iterator[str]:
-    """Yield the published files that differ, then those of the nodes in folders `made`.
-
-    `top` and `fresh` are results roots.
+    `top` and `fresh` are results roots. Figures are compared by the pixels of their PNG.
     """
-    names: dict[str, None] = {}
-    for name in (*PUBLISHED, *made):
-        for root in (top, fresh):
-            files = sorted((root / name).rglob("*")) or [root / name]
-            found = (p for p in files if p.is_file() and not p.name.startswith("."))
-            names |= dict.fromkeys(str(path.relative_to(root)) for path in found)
+    files: dict[str, None] = {}
     for name in names:
-        if Path(name).suffix not in IGNORED and not equal(top / name, fresh / name):
-            yield name
+        for root in (top, fresh):
+            found = sorted((root / name).rglob("*")) or [root / name]
+            kept = (p for p in found if p.is_file() and p.suffix != left_out and p.name[0] != ".")
+            files |= dict.fromkeys(str(path.relative_to(root)) for path in kept)
+    yield from (name for name in files if not equal(top / name, fresh / name))
 
 
 def equal(one: Path, other: Path) -> bool:

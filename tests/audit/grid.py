@@ -13,7 +13,6 @@ from pipeline.project import copy_workflow
 
 CONFIG = """\
 grids: [audit]
-results: results
 seeds: [0, 1]
 data: builtin
 limit: 32
@@ -91,11 +90,11 @@ claims:
 """
 
 
-def make(folder: Path) -> None:
+def make(folder: Path, config: str = CONFIG) -> None:
     """Copy the workflow to the new `folder` with this grid alone; nothing is run."""
     copy_workflow(folder)
     encoders.write_tiny(folder / "backbone", hidden=16)
-    (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
+    (folder / "config.yaml").write_text(config, encoding="utf-8")
     (folder / "workflow" / "figures.yaml").unlink()
     for path in (folder / "workflow" / "grids").glob("*.yaml"):
         path.unlink()

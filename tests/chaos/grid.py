@@ -1,4 +1,4 @@
-"""A small grid with every kind of stage, whose trainings last a few seconds each."""
+"""A project with every kind of stage, whose trainings last a few seconds each."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from audit import grid
 from pipeline.project import Project
 
 from minbert.store.node import KINDS
 
 CONFIG = """\
-grids: [chaos]
+grids: [audit]
 seeds: [0]
 data: builtin
 limit: 96
@@ -20,46 +21,7 @@ device: cpu
 precision: fp32
 threads: 1
 checkpoint_seconds: 0.5
-"""
-
-GRID = """\
-paper: chaos
-title: One variant of each kind of stage
-overall: normalised
-templates:
-  common:
-    epochs: 4
-    max_length: 32
-    optimiser: {lr: 1e-3}
-    tasks:
-      "*": {batch_size: 8, head: {width: 8}}
-      sst: {loss: cross_entropy}
-      para: {loss: binary_cross_entropy, pairing: siamese, features: [u, "|u-v|"], pooling: mean}
-      sts: {loss: mse, pairing: cross}
-variants:
-  surgery: {extends: common, surgery: pcgrad, smart: {weight: 2.0}, epochs: 2}
-  sequential: {extends: common, sampler: {name: sequential}, shared_layers: 1, epochs: 3}
-  staged:
-    extends: common
-    stages:
-      - {name: all}
-      - {name: again, start: all, tasks: {para: null, sts: {trained: false}}, epochs: 10}
-  frozen: {extends: common, trainable: heads, epochs: 30}
-  adapted:
-    extends: common
-    trainable: adapters
-    adapter: {width: 4}
-    tasks: {para: null}
-    epochs: 8
-    stages:
-      - {name: a, train: sst}
-      - {name: b, train: sts}
-  fused:
-    extends: common
-    trainable: fusion
-    fuse: [adapted/a, adapted/b]
-    train: sts
-    epochs: 8
+scale: {learning_rate: 0.1, epochs: 4}
 """
 
 
@@ -77,10 +39,8 @@ class Tracked(Project):
 
 
 def make(folder: Path) -> Tracked:
-    """Return a new project with this grid alone; nothing is run."""
-    Project.make(folder)
-    (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
-    (folder / "workflow" / "grids" / "chaos.yaml").write_text(GRID, encoding="utf-8")
+    """Return a new project with the audit's grid alone; nothing is run."""
+    grid.make(folder, CONFIG)
     return Tracked(folder)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel
 
 from minbert.base.files import write_text
 from minbert.spec.config import load_config
@@ -46,26 +45,19 @@ def rows_page(base: Path) -> str:
 
 
 def _defaults() -> dict[str, Any]:
-    stage = StageSpec.model_construct(tasks={})
     task = {n: f.default for n, f in TaskSpec.model_fields.items() if not f.is_required()}
-    values = stage.model_dump(mode="json", warnings=False)
-    values["tasks"] = {
-        "*": TaskSpec.model_construct(**task).model_dump(mode="json", warnings=False)
-    }
-    values["tasks"]["*"].pop("loss", None)
-    values.pop("select")
-    return values
+    every = TaskSpec.model_construct(**task).model_dump(mode="json")
+    stage = StageSpec.model_construct(tasks={}).model_dump(mode="json", exclude={"select"})
+    return stage | {"tasks": {"*": every}}
 
 
 def _variant(grid: Grid, variant: Variant, reported: list[Published]) -> Iterator[str]:
     yield f"\n### {grid.paper} / {variant.name}\n"
     for row in reported:
-        figures = [
-            f"{name} {row.figures[name]}" for name in FIGURES if row.figures[name] is not None
-        ]
+        figures = ", ".join(f"{name} {row.figures[name]}" for name in FIGURES if row.figures[name])
         where = "In the text" if row.table == "text" else f"Table {row.table}"
         note = f" ({row.note})" if row.note else ""
-        yield f"{where}, {row.row}, {row.split}: {', '.join(figures)}{note}.\n"
+        yield f"{where}, {row.row}, {row.split}: {figures}{note}.\n"
     if variant.note:
         yield f"{variant.note}\n"
     if variant.best_of:
@@ -79,28 +71,12 @@ def _variant(grid: Grid, variant: Variant, reported: list[Published]) -> Iterato
 
 def _stage(stage: Stage) -> dict[str, Any]:
     """Return a stage's settings, without those that are as `_defaults` says."""
-    values = _differing(stage.spec)
+    values = stage.spec.model_dump(mode="json", exclude_defaults=True, exclude={"select"})
     if stage.start is not None:
         values["start"] = str(stage.start)
     if stage.fused:
         values["fuse"] = [str(ref) for ref in stage.fused]
     return values
-
-
-def _differing(spec: BaseModel) -> dict[str, Any]:
-    """Return the fields of `spec` that are not at their default, and those that have none."""
-    found: dict[str, Any] = {}
-    for name, field in type(spec).model_fields.items():
-        value = getattr(spec, name)
-        if name == "select" or (not field.is_required() and value == field.default):
-            continue
-        if isinstance(value, BaseModel):
-            found[name] = _differing(value)
-        elif isinstance(value, dict):
-            found[name] = {key: _differing(inner) for key, inner in value.items()}
-        else:
-            found[name] = list(value) if isinstance(value, tuple) else value
-    return found
 
 
 def _yaml(values: Mapping[str, Any]) -> Iterator[str]:

@@ -31,7 +31,7 @@ def test_what_was_killed_at_random_ends_like_what_was_not(
 
 def test_a_difference_would_be_found(finished: Project, tmp_path: Path) -> None:
     project = finished.copy(tmp_path / "changed")
-    path = project.seed_folder("1-bert") / "predictions.parquet"
+    path = project.seed_folder("1-bert") / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     (project.root / "tables" / "index.md").write_text("nothing")
     (project.root / "work" / "state-1.pt").parent.mkdir(exist_ok=True)
@@ -41,6 +41,6 @@ def test_a_difference_would_be_found(finished: Project, tmp_path: Path) -> None:
     log.write_bytes(b"".join([run, point, point, *rest]))
     found = compare(finished, project, finished.root / "mlflow.db")
     told = [difference.partition(":")[0] for difference in found.differences]
-    predictions = str(path.relative_to(project.root))
-    assert told[:3] == ["tables/index.md", predictions, "left behind"]
+    weights = str(path.relative_to(project.root))
+    assert told[:3] == ["tables/index.md", weights, "left behind"]
     assert told[3:6] == [log.stem] * 2 + [f"history of {log.stem}"], found.differences
