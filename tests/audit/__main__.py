@@ -26,7 +26,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, nargs="+", metavar="N", help="these of the seed alone")
     parser.add_argument("--control", action="store_true", help=f"also {CONTROL}: must be stale")
-    parser.add_argument("--list", action="store_true", help="show the mutants, run none")
     parser.add_argument("--folder", type=Path, help="keep the finished results here, and use them")
     arguments = parser.parse_args()
     preload()
@@ -42,9 +41,6 @@ def audit(arguments: argparse.Namespace, folder: Path) -> int:
     mutants: dict[str, Mutant] = {"control": control(work.source)} if arguments.control else {}
     for number in arguments.only or range(arguments.mutants):
         mutants[str(number)] = draw(work.source, arguments.seed, number, work.modules)
-    if arguments.list:
-        print(*(f"{name}: {mutant}\n" for name, mutant in mutants.items()), sep="\n")
-        return 0
     counts = Counter[str]()
     with ThreadPoolExecutor(2) as pool:
         judged = {name: pool.submit(work.judge, name, m) for name, m in mutants.items()}

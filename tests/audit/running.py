@@ -6,16 +6,14 @@ libraries once, and never `minbert`; each run is a fork that imports it from the
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import json
+import multiprocessing
 import os
 import resource
-import signal
 import sys
 import time
 import traceback
-from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -27,14 +25,11 @@ LIBRARIES = (
     "scipy.special scipy.stats tokenizers torch torch.nn.functional yaml"
 )
 RESULT = "run.json"
-PR_SET_PDEATHSIG = 1
-MOST_MEMORY = 8 << 30
-MOST_FILE = 256 << 20
-"""Bounds, in bytes, on what a mutant may take: some ask for a thousand times as much."""
+BOUNDS = {resource.RLIMIT_AS: 8 << 30, resource.RLIMIT_FSIZE: 256 << 20}
+"""What a mutant may take, in bytes: some ask for a thousand times as much."""
 
 VOLATILE = {
-    *("seconds", "tokens_per_second"),
-    *("peak_memory_bytes", "peak_device_memory_bytes"),
+    *("seconds", "tokens_per_second", "peak_memory_bytes", "peak_device_memory_bytes"),
     *("format", "code", "data", "backbone"),
 }
 """What a training's record says of its speed and size, and of what it was made from.
@@ -59,33 +54,27 @@ class Run:
 
 def preload() -> None:
     """Import the libraries in this process, from which runs are forked."""
-    os.environ["OMP_NUM_THREADS"] = "1"
-    os.environ["MPLBACKEND"] = "agg"
+    os.environ |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
     for name in LIBRARIES.split():
         importlib.import_module(name)
     importlib.import_module("torch").set_num_threads(1)
     figure = importlib.import_module("matplotlib.figure").Figure()
     figure.subplots().set_title("A")  # so that fonts are read once
     figure.savefig(BytesIO(), format="png")
-    assert not any(name.partition(".")[0] == "minbert" for name in sys.modules)
+    assert "minbert" not in sys.modules
 
 
 def run(project: Path, limit: float) -> Run:
     """Make in `project` all that is pending there; kill it after `limit` seconds."""
     (project / RESULT).unlink(missing_ok=True)
     began = time.monotonic()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            _run(project)
-        finally:
-            os._exit(0)
-    while os.waitpid(pid, os.WNOHANG) == (0, 0):
-        if time.monotonic() - began > limit:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            return Run(f"does not end within {limit:.0f} s")
-        time.sleep(0.02)
+    process = multiprocessing.get_context("fork").Process(target=_run, args=[project], daemon=True)
+    process.start()
+    process.join(limit)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        return Run(f"does not end within {limit:.0f} s")
     if not (project / RESULT).exists():
         return Run("was killed")
     found = Run(**json.loads((project / RESULT).read_text("utf-8")))
@@ -94,15 +83,13 @@ def run(project: Path, limit: float) -> Run:
 
 
 def _run(project: Path) -> None:
-    """Run in this new process, which ends with its parent; its output goes to `run.log`."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    """Run in this new process; its output goes to `run.log`."""
     os.chdir(project)
     log = os.open("run.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE, MOST_FILE))
+    for kind, most in BOUNDS.items():
+        resource.setrlimit(kind, (most, most))
     source = project / "src"
     sys.path.insert(0, str(source))
     found = Run()
@@ -111,9 +98,9 @@ def _run(project: Path) -> None:
     except BaseException as error:
         traceback.print_exc()
         found.error = f"{type(error).__name__}: {error}".splitlines()[-1]
-    files = [getattr(m, "__file__", None) or "" for m in list(sys.modules.values())]
-    ours = f"{source / 'minbert'}{os.sep}"
-    found.modules = sorted(file.removeprefix(ours) for file in files if file.startswith(ours))
+    files = [Path(getattr(module, "__file__", None) or "/") for module in sys.modules.values()]
+    ours = source / "minbert"
+    found.modules = sorted(str(of.relative_to(ours)) for of in files if of.is_relative_to(ours))
     Path(RESULT).write_text(json.dumps(vars(found)), encoding="utf-8")
 
 
@@ -139,8 +126,9 @@ def _work_off(found: Run) -> None:
         run_steps(plan.root, [f"{node.kind}-{node.key}"], plan=written, seed=seed)
         folder = node.folder(plan.root, seed)
         found.jobs.append(str(folder.relative_to(plan.root)))
-        if node.kind == "train":
-            _settle(folder / "run.json")
+        if (record := folder / "run.json").exists():
+            text = json.dumps(_settled(json.loads(record.read_text("utf-8"))), sort_keys=True)
+            record.write_text(text, encoding="utf-8")
 
     for node, seed in list(jobs):
         make(node, seed)
@@ -150,14 +138,8 @@ def _work_off(found: Run) -> None:
             raise FileNotFoundError(plan.mark)  # Snakemake refuses a job without its output.
 
 
-def _settle(path: Path) -> None:
-    """Give what a record says of speed and memory one value, which the report then shows."""
-
-    def settled(value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {k: 1 if k in VOLATILE else settled(v) for k, v in value.items()}
-
-    with suppress(FileNotFoundError):
-        record = json.loads(path.read_text("utf-8"))
-        path.write_text(json.dumps(settled(record), indent=1, sort_keys=True), encoding="utf-8")
+def _settled(value: Any) -> Any:
+    """Return what a record says, with one value for speed and memory, which the report shows."""
+    if not isinstance(value, dict):
+        return value
+    return {key: 1 if key in VOLATILE else _settled(of) for key, of in value.items()}

@@ -13,17 +13,11 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+# --no-sandbox: root, as in a container, cannot have one; only our own pages are opened.
 SWITCHES = (
-    "--headless=new",
-    "--no-sandbox",  # which root, as in a container, cannot have; only our own pages are opened
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-extensions",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--remote-debugging-pipe",
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+    *("--disable-extensions", "--disable-background-networking", "--disable-component-update"),
+    *("--no-first-run", "--hide-scrollbars", "--remote-debugging-pipe"),
 )
 PATIENCE = 60.0
 """Seconds that an answer, or what is waited for, may take."""
@@ -45,7 +39,6 @@ class Browser:
         self._process = subprocess.Popen(
             ["bash", "-c", moved, "bash", program, *SWITCHES, f"--user-data-dir={folder}"],
             pass_fds=(commands, answers),
-            stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
             start_new_session=True,
@@ -70,27 +63,23 @@ class Browser:
             message["sessionId"] = self._session
         os.write(self._out, json.dumps(message).encode() + b"\0")
         deadline = time.monotonic() + PATIENCE
-        while True:
-            answer = self._read(deadline, method)
-            if answer.get("id") == self._count:
-                if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']}")
-                result: dict[str, Any] = answer["result"]
-                return result
+        while (answer := self._read(deadline, method)).get("id") != self._count:
+            pass
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        return dict(answer["result"])
 
     def open(self, url: str) -> None:
         """Open a page and wait until it has loaded; what was seen of earlier pages is forgotten."""
         self._events.clear()
-        failed = self.call("Page.navigate", url=url).get("errorText")
-        if failed:
+        if failed := self.call("Page.navigate", url=url).get("errorText"):
             raise RuntimeError(f"{url}: {failed}")
         self.wait_for("location.href != 'about:blank' && document.readyState == 'complete'")
 
     def evaluate(self, script: str) -> Any:
         """Return the value of a JavaScript expression; a promise is awaited."""
-        answer = self.call(
-            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
-        )
+        how = {"returnByValue": True, "awaitPromise": True}
+        answer = self.call("Runtime.evaluate", expression=script, **how)
         if "exceptionDetails" in answer:
             told = answer["exceptionDetails"]
             raise RuntimeError(f"{script}: {told.get('exception', told).get('description', told)}")
@@ -108,30 +97,24 @@ class Browser:
 
     def resize(self, width: int, height: int, dark: bool = False) -> None:
         """Set the window's size in CSS pixels, and the colour scheme that it asks for."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=width < 600,
-        )
+        about = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.call("Emulation.setDeviceMetricsOverride", **about)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     def requests(self) -> list[str]:
         """Return the addresses that the page asked for since it was opened; `data:` is none."""
-        self.evaluate("0")  # takes in what came last
-        params = (event["params"] for event in self._events)
-        found = [of["request"]["url"] for of in params if "request" in of]
+        found = [request["url"] for request in self._seen("request")]
         return [url for url in found if not url.startswith(("data:", "blob:"))]
 
     def errors(self) -> list[str]:
         """Return what the page's scripts threw or logged as errors since it was opened."""
-        self.evaluate("0")
-        params = [event["params"] for event in self._events]
-        thrown = [str(of["exceptionDetails"]) for of in params if "exceptionDetails" in of]
-        logged = [of["entry"] for of in params if "entry" in of]
-        return thrown + [entry["text"] for entry in logged if entry["level"] == "error"]
+        logged = [entry["text"] for entry in self._seen("entry") if entry["level"] == "error"]
+        return [*map(str, self._seen("exceptionDetails")), *logged]
+
+    def _seen(self, name: str) -> list[Any]:
+        self.evaluate("0")  # takes in what came last
+        return [of["params"][name] for of in self._events if name in of["params"]]
 
     def close(self) -> None:
         """End Chromium and all of its processes."""

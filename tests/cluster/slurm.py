@@ -6,7 +6,6 @@ executor's job steps drop SLURM_CONF; a file there that is not ours is never tou
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -18,6 +17,7 @@ from pathlib import Path
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 CONFIG = Path("/etc/slurm")
+FILES = (CONFIG / "slurm.conf", CONFIG / "gres.conf")
 OURS = "# minbert's test cluster: written anew at each start, removed at its end.\n"
 NODE = "localhost"
 DAEMONS = ("slurmctld", "slurmd", "munged")
@@ -56,8 +56,6 @@ StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
 NodeName={node} NodeAddr=127.0.0.1 CPUs=2 RealMemory={memory} Gres=gpu:1
 PartitionName=main Nodes={node} Default=YES MaxTime=INFINITE State=UP
 """
@@ -90,8 +88,7 @@ def why_not() -> str | None:
         return f"Slurm is not installed ({', '.join(missing)} missing); `make test-cluster` does it"
     if os.geteuid() != 0:
         return "Slurm's daemons are started by root here, and the tests do not run as root"
-    for name in ("slurm.conf", "gres.conf"):
-        path = CONFIG / name
+    for path in FILES:
         if path.exists() and not path.read_text(encoding="utf-8").startswith(OURS):
             return f"{path} is another cluster's, which is left alone"
     return None
@@ -108,12 +105,6 @@ class Slurm:
         if (why := why_not()) is not None:
             raise NoSlurm(why)
         CONFIG.mkdir(exist_ok=True)
-        self._lock = (CONFIG / "minbert-test.lock").open("w", encoding="utf-8")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._lock.close()
-            raise NoSlurm("another test cluster runs on this machine") from None
         try:
             self._configure()
             self._start()
@@ -136,12 +127,8 @@ class Slurm:
                 daemon.kill()
                 daemon.wait()
         self._daemons = []
-        for name in ("slurm.conf", "gres.conf"):
-            path = CONFIG / name
-            if path.exists() and path.read_text(encoding="utf-8").startswith(OURS):
-                path.unlink()
-        (CONFIG / "minbert-test.lock").unlink()
-        self._lock.close()
+        for path in FILES:
+            path.unlink(missing_ok=True)
 
     def command(self, *words: str, ends: int | None = 0) -> str:
         """Run a command of Slurm; return what it printed."""
@@ -165,8 +152,8 @@ class Slurm:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
         text = SLURM_CONF.format(folder=self.folder, node=NODE, memory=min(16000, memory * 9 // 10))
-        (CONFIG / "slurm.conf").write_text(OURS + text, encoding="utf-8")
-        (CONFIG / "gres.conf").write_text(OURS + GRES_CONF, encoding="utf-8")
+        for path, content in zip(FILES, (text, GRES_CONF), strict=True):
+            path.write_text(OURS + content, encoding="utf-8")
 
     def _start(self) -> None:
         munge = self.folder / "munge"
@@ -178,36 +165,26 @@ class Slurm:
         self._run("munged", "--foreground", "--force", f"--socket={munge / 'socket'}", *files)
         self._wait_until((munge / "socket").exists, "munged's socket")
         self._run("slurmctld", "-D", "-c")
-        self._wait_until(lambda: "UP" in self._asked("scontrol", "ping"), "slurmctld")
+        self._wait_until(lambda: "UP" in self.command("scontrol", "ping", ends=None), "slurmctld")
         self._run("slurmd", "-D", "-N", NODE)
-        self._wait_until(lambda: "idle" in self._asked("sinfo", "-h", "-o", "%T"), "slurmd")
+        states = ("sinfo", "-h", "-o", "%T")
+        self._wait_until(lambda: "idle" in self.command(*states, ends=None), "slurmd")
 
     def _run(self, *words: str) -> None:
-        program = _program(words[0])
-        assert program is not None
-        with (self.folder / f"{words[0]}.out").open("ab") as out:
-            command = [program, *words[1:]]
+        command = [str(_program(words[0])), *words[1:]]
+        with (self.folder / f"{words[0]}.log").open("ab") as out:
             self._daemons.append(
                 subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
             )
 
-    def _asked(self, *words: str) -> str:
-        for daemon in self._daemons:
-            if daemon.poll() is not None:
-                raise NoSlurm(f"{daemon.args!r} ended: {self._said()}")
-        return self.command(*words, ends=None)
-
     def _wait_until(self, holds: Callable[[], object], what: str) -> None:
         deadline = time.monotonic() + 30
         while not holds():
-            if time.monotonic() > deadline:
-                raise NoSlurm(f"waited 30 s in vain for {what}: {self._said()}")
+            if time.monotonic() > deadline or any(of.poll() is not None for of in self._daemons):
+                logs = sorted(self.folder.glob("*.log"))
+                said = "; ".join(f"{p.name}: {p.read_text(errors='replace')[-400:]}" for p in logs)
+                raise NoSlurm(f"waited in vain for {what}: {said}")
             time.sleep(0.1)
-
-    def _said(self) -> str:
-        """Return the last lines of each daemon's output and log."""
-        logs = sorted([*self.folder.glob("*.out"), *self.folder.glob("*.log")])
-        return "; ".join(f"{p.name}: {p.read_text(errors='replace')[-400:]}" for p in logs)
 
 
 def _program(name: str) -> str | None:
