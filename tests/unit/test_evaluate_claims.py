@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy.stats import ttest_1samp, ttest_ind
 
 from minbert.base.errors import UserError
 from minbert.evaluate.bootstrap import Estimate
-from minbert.evaluate.claims import build_claims, cells, decision, holm, read_claims, tail
+from minbert.evaluate.claims import cells, decision, holm, make, read_claims, tail
 from minbert.evaluate.systems import measured
 from minbert.evaluate.text import markdown, read_csv
 from minbert.spec.protocol import OVERALL_TASKS
@@ -93,7 +94,8 @@ class Paper:
         spec = {"claims": [default | claim for claim in claims], "titles": {"p": "Title"}}
         spec |= {"seeds": 1, "backbone": "tiny", "data": "real", "selection_split": "dev"}
         spec |= {"overall_tasks": {"p": OVERALL_TASKS}} | about
-        build_claims(spec, {"p": scores}, self.files, self.folder)
+        job = {"spec": spec, "out": self.folder, "needs": lambda _: self.files}
+        make(SimpleNamespace(**job, need=lambda _: scores))  # type: ignore[arg-type]
         return read_csv(self.folder / "claims.csv")
 
     def text(self, ending: str) -> str:

@@ -36,6 +36,7 @@ row that no other row makes steadier."""
 MOST_SEEDS = 50
 """What anyone would train; a claim that needs more needs other examples."""
 
+
 AT_ONCE = 50
 """Resamples that are scored together: of 40,000 examples, they take little memory."""
 
@@ -108,17 +109,19 @@ def resampled(task: str, predictions: Floats, labels: Floats, resamples: int = R
     """
     score, n = METRICS[TASKS[task].metric], len(labels)
     right = (predictions == labels).T.astype(float)
-    columns = _standardised(np.vstack([predictions, labels])).T
+    sides = np.vstack([predictions, labels])
     found: list[Any] = [[score(said, labels) for said in predictions]]
     draw = np.random.default_rng([SEED, _stream(task)])
     for start in range(0, resamples, AT_ONCE):
-        drawn = draw.integers(0, n, size=(min(AT_ONCE, resamples - start), n))
-        if score not in (accuracy, pearson):
-            found += [[score(said[at], labels[at]) for said in predictions] for at in drawn]
-            continue
-        counts = np.array([np.bincount(at, minlength=n) for at in drawn], dtype=float)
-        # Sums of whole numbers are exact.
-        found.extend(counts @ right / n if score is accuracy else _weighted_r(counts / n, columns))
+        drawn = draw.integers(0, n, (min(AT_ONCE, resamples - start), n))
+        if score is accuracy:  # Sums of whole numbers are exact.
+            counts = np.array([np.bincount(at, minlength=n) for at in drawn], float)
+            found.extend(counts @ right / n)
+        elif score is pearson:
+            rows = (_standardised(sides[:, at]) for at in drawn)
+            found += [of[:-1] @ of[-1] / n for of in rows]
+        else:
+            found += [[score(said, labels[at]) for said in predictions[:, at]] for at in drawn]
     return np.array(found)
 
 
@@ -128,18 +131,6 @@ def _standardised(rows: Floats) -> Floats:
     deviation = rows.std(axis=1, keepdims=True)
     flat = deviation <= 1e-13 * np.abs(rows).max(axis=1, keepdims=True)
     return np.asarray(centred / np.where(flat, np.inf, deviation))
-
-
-def _weighted_r(weights: Floats, columns: Floats) -> Floats:
-    """Return Pearson's r [b, c] of the first `columns` [n, c + 1] and the last one.
-
-    Each of `weights` [b, n] adds up to 1. r is 0.0 where a side is constant (`scoring.pearson`).
-    """
-    means = weights @ columns
-    variances = np.clip(weights @ columns**2 - means**2, 0, None)
-    covariance = weights @ (columns * columns[:, -1:]) - means * means[:, -1:]
-    product = (variances * variances[:, -1:])[:, :-1]
-    return np.clip(covariance[:, :-1] / np.sqrt(np.where(product > 1e-14, product, 1.0)), -1.0, 1.0)
 
 
 def _stream(task: str) -> int:

@@ -63,31 +63,21 @@ Line = Mapping[str, Any]
 
 
 def make(job: Job) -> None:
-    """Judge what the papers claim."""
-    build_claims(job.spec, job.needs("scores"), job.needs("run"), job.out)
+    """Write `claims.csv`, `claims.md` and `claims.tex`: a line per claim and task.
 
-
-def build_claims(
-    spec: Line,
-    scores: Mapping[str, Path],
-    runs: Mapping[str, Path],
-    out_dir: Path,
-) -> None:
-    """Write `claims.csv`, `claims.md` and `claims.tex` in `out_dir`: a line per claim and task.
-
-    `spec` is that of the node; `scores` are the papers' score tables by paper, `runs` has a file of
-    each run by KEY.SEED, beside which its others are. A claim holds or fails if its p-value,
+    A claim holds or fails if its p-value,
     adjusted by Holm for all claims of its paper in the grids, is at most .05; otherwise it is
     within noise. A claim about variants without scores is `not run`. One about a variant that has
     not learnt the task, about the same training under two names, or about curves that are too short
     or of one seed, cannot be judged. In the csv, with 8 significant digits, `low` and `high` are
     adjusted like p, `low_95` and `high_95` are of this difference alone.
     """
+    spec, out = job.spec, job.out
     data, how = spec["data"], remarks(spec)
     lines: list[dict[str, Any]] = []
     sections, floats = [], []
     for paper, title in spec["titles"].items():
-        of_paper = _of_paper(paper, spec, scores[paper], runs)
+        of_paper = _of_paper(paper, job)
         lines += of_paper
         said, rows = f"{counted(of_paper, data)}.", [HEADS, *map(cells, of_paper)]
         sections += [f"## {markdown(title)}", markdown(said), markdown_table(rows)]
@@ -96,10 +86,10 @@ def build_claims(
     opening = [*warning(data), f"{counted(lines, data)}."]
     parts = ["# What the papers claim", *map(markdown, opening), *sections]
     parts += ["## How to read this", *map(markdown, how)]
-    write_text(out_dir / "claims.md", "\n\n".join(parts) + "\n")
-    write_text(out_dir / "claims.tex", "\n".join(floats))
+    write_text(out / "claims.md", "\n\n".join(parts) + "\n")
+    write_text(out / "claims.tex", "\n".join(floats))
     columns = (*COLUMNS, MEASURE) if on_curves(spec) else COLUMNS
-    write_text(out_dir / "claims.csv", csv_text(columns, lines))
+    write_text(out / "claims.csv", csv_text(columns, lines))
 
 
 def read_claims(path: Path) -> list[dict[str, Any]]:
@@ -115,15 +105,14 @@ def on_curves(spec: Line) -> bool:
     return any(MEASURE in claim for claim in spec["claims"])
 
 
-def _of_paper(
-    paper: str, spec: Line, scores: Path, runs: Mapping[str, Path]
-) -> list[dict[str, Any]]:
+def _of_paper(paper: str, job: Job) -> list[dict[str, Any]]:
     """Return the lines of a paper's claims."""
-    claims = [claim for claim in spec["claims"] if claim["paper"] == paper]
+    claims = [claim for claim in job.spec["claims"] if claim["paper"] == paper]
     of = [(name, claim) for claim in claims for name in (claim["variant"], *claim["against"])]
     compared, curved = {name for name, _ in of}, {name for name, claim in of if MEASURE in claim}
-    known = {of: by for of, by in read_scores(scores, paper).items() if of.variant in compared}
-    systems = Systems(known, runs, spec["overall_tasks"][paper], curved)
+    scores = read_scores(job.need(f"scores.{paper}"), paper)
+    known = {of: by_seed for of, by_seed in scores.items() if of.variant in compared}
+    systems = Systems(known, job.needs("run"), job.spec["overall_tasks"][paper], curved)
     lines = [_judged(claim, systems) for claim in claims]
     judged = [line for line in lines if "p" in line]
     adjusted = holm([line["p"] for line in judged], len(lines))

@@ -41,7 +41,8 @@ def read_predicted(paths: Iterable[Path], task: str) -> Predicted:
     fewest = min(range(len(files)), key=lambda run: len(tables[run]))
     shared = tables[fewest].select(["id", "label"])
     ids = shared["id"].to_pylist()
-    cut = [table.filter(pc.field("id").isin(ids)) for table in tables]
+    half = pc.field("id").isin(ids)
+    cut = [of if len(of) == len(ids) else of.filter(half) for of in tables]
     for path, table in zip(files, cut, strict=True):
         if not table.select(["id", "label"]).equals(shared):
             raise UserError(

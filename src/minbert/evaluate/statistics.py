@@ -61,12 +61,14 @@ def interval(
     none, or that of its standard `error` over examples, if that is given.
     """
     n, mean = len(values), float(np.mean(values))
-    if n == 1:
-        half = NORMAL * (error or 0.0)
-        return Interval(mean) if error is None else Interval(mean, mean - half, mean + half)
-    variance, freedom = shared or (float(np.var(values, ddof=1)), n - 1)
-    half = float(stdtrit(freedom, 1 - LEVEL / 2) * np.sqrt(variance / n))
-    return Interval(mean, mean - half, mean + half, n, float(np.std(values, ddof=1)))
+    sd, half = None, error and NORMAL * error
+    if n > 1:
+        sd = float(np.std(values, ddof=1))
+        variance, freedom = shared or (sd**2, n - 1)
+        half = float(stdtrit(freedom, 1 - LEVEL / 2) * np.sqrt(variance / n))
+    if half is None:
+        return Interval(mean)
+    return Interval(mean, mean - half, mean + half, n, sd)
 
 
 OUTLIER = 0.01
