@@ -170,7 +170,7 @@ def test_a_further_bundle_has_neither_runs_nor_rows_of_the_first(
     bundle(copied, first)
     assert bundle(plan.root, further, without=[first]) == 1
     assert sum(name.endswith(".parquet") for name in contents(further)) == 2
-    with pytest.raises(UserError, match="no finished run to bundle"):
+    with pytest.raises(UserError, match="in no bundle of --without"):
         bundle(plan.root, tmp_path / "none.zip", without=[first, further])
     with pytest.raises(UserError, match=r"nothing is imported: .*KeyError"):
         unbundle(further, target)
@@ -182,7 +182,7 @@ def test_a_further_bundle_has_neither_runs_nor_rows_of_the_first(
 
 
 def test_what_cannot_be_bundled_or_taken_in(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no workflow was started"):
+    with pytest.raises(UserError, match="no finished run to bundle"):
         bundle(tmp_path / "resutls", tmp_path / "out.zip")
     with pytest.raises(UserError, match=r"runs\.zip: .*No such file"):
         unbundle(tmp_path / "runs.zip", tmp_path)

@@ -10,6 +10,7 @@ predictions must score what its history has. Code that has another digest is acc
 import os
 import re
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -25,7 +26,8 @@ from minbert.commands.steps import load_job, run_job
 from minbert.data.digests import task_digests
 from minbert.plan.describe import title, write
 from minbert.plan.plan import Plan
-from minbert.publish.checks import check_run, put, refusing, upgraded
+from minbert.publish.bundle import DESCRIBED
+from minbert.publish.checks import check_run, put, upgraded
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.yaml import load_yaml
 from minbert.store.code import differs
@@ -35,9 +37,6 @@ from minbert.store.plans import ADOPTED, adoptions
 
 ACCEPTED = Path("workflow/accepted.yaml")
 """Below the folder of the Snakefile: by the reason why its runs are accepted, other code."""
-
-GIVEN = ("data", "labels", "rows", "tokens", "backbone")
-"""The kinds of nodes that are made of files alone."""
 
 NOT_COMPARED = {"derived", "forms", "source"}
 """What of a spec follows from the rest, or is only what files are called."""
@@ -64,20 +63,20 @@ def _accept_code(base: Path, codes: list[str], reason: str) -> None:
 class Acceptance:
     """What of a store is accepted for a plan, and what is not, and why.
 
-    Code that is not `accepted` is so for `reason`. Makes the tokens of the plan where they are
-    needed to compare data and their source is here.
+    Code that is not `accepted` is so for the `reason`, if there is one. Makes the tokens of the
+    plan where their source is here, to compare data.
     """
 
-    def __init__(self, plan: Plan, accepted: Mapping[str, str], reason: str = "") -> None:
-        self.plan, self.root, self._accepted, self._reason = plan, plan.root, accepted, reason
+    def __init__(self, plan: Plan, accepted: Mapping[str, str], reason: str | None = None) -> None:
+        self.plan, self._accepted, self._reason = plan, accepted, reason
         self.found: dict[tuple[str, int | None], list[dict[str, Any]]] = {}
         """By key and seed of what is planned, how a result gets there, as in its `ADOPTED`."""
         self.refused: dict[str, str] = {}
         """Why not, by the name of a run for which there is one that does not agree."""
-        self.other_code: dict[str, str] = {}
-        """A run that agrees, and where its code differs, by the digests that are not accepted."""
+        self.declared = set[str]()
+        """The digests of code that is accepted for the `reason`."""
         self._described: dict[tuple[str, str], Described] = {}
-        for path in sorted((self.root / "store" / "spec").glob("*.json")):
+        for path in sorted((plan.root / "store" / "spec").glob("*.json")):
             with suppress(UserError):  # of settings that are unknown here
                 described = read_json(path)
                 described["settings"] = _settings(described["spec"])
@@ -85,28 +84,38 @@ class Acceptance:
         known = [of for at, of in self._described.items() if at not in plan.nodes]
         for node in plan.nodes.values():
             for seed in plan.config.seeds if node.kind == "train" else [None]:
-                wanted = node.kind == "train" or (node.kind in GIVEN and _is_absent(node))
-                if wanted and not node.done(self.root, seed):
+                wanted = node.kind == "train" or (node.kind in DESCRIBED and _is_absent(node))
+                if wanted and not node.done(plan.root, seed):
                     any(self._accepts(node, seed, old) for old in known)
 
     def _accepts(self, node: Node, seed: int | None, old: Described) -> bool:
         """Whether the result of a described node is accepted for a planned one."""
-        folder = node_folder(self.root, node.kind, old["key"], seed)
-        if old["kind"] != node.kind or not finished(node.kind, folder):
+        folder = node_folder(self.plan.root, node.kind, old["key"], seed)
+        if not (self._is_alike(node, old) and finished(node.kind, folder)):
             return False
         name = f"{title(self.plan, node)} . s{seed}"
-        how = {"kind": node.kind, "seed": seed, "from": old["key"], "to": node.key}
-        how |= {"reason": "made from the same files, which are not here"}
         try:
-            with refusing(name):
-                if not self._is_alike(node, old):
-                    return False
-                if node.kind == "train":
-                    how |= self._check(node, seed, old, check_run(folder, old))
-        except UserError as error:
-            self.refused.setdefault(name, str(error))
+            code, said = digest(old["code"]), dict[str, Any]()
+            if node.kind == "train":
+                record = check_run(folder, old)
+                code, said[f"backbone.{WEIGHTS}"] = record["code"], record["backbone"]
+                said |= {f"tokens.{task}": of for task, of in record["data"].items()}
+            codes = self._other_code(node, seed, old, code, said)
+            unknown = codes.keys() - self._accepted.keys()
+            if unknown and not self._reason:
+                listed = ", ".join(codes[code] for code in sorted(unknown))
+                raise UserError(
+                    f"`--reason TEXT` declares that other code computes the same: {listed}"
+                )
+        except (UserError, KeyError) as error:
+            if node.kind == "train":
+                self.refused.setdefault(name, str(error))
             return False
         self.refused.pop(name, None)
+        self.declared |= unknown
+        why = dict.fromkeys(self._accepted.get(code, str(self._reason)) for code in codes)
+        how = {"kind": node.kind, "seed": seed, "from": old["key"], "to": node.key}
+        how |= {"code": code, "reason": "; ".join(why) or "its code is the same"}
         self.found[node.key, seed] = [*adoptions(folder), how]
         return True
 
@@ -116,59 +125,57 @@ class Acceptance:
         Settings that only one of them has do not count: the other is of a version without them.
         """
         one, two = old["settings"], self._described[node.kind, node.key]["settings"]
-        needs = node.needs.items() if node.kind in GIVEN else ()
-        return all(one[n] == two[n] for n in one.keys() & two.keys()) and all(
-            self._is_alike(need.node, self._need(old, name)) for name, need in needs
-        )
+        return old["kind"] == node.kind and all(one[n] == two[n] for n in one.keys() & two.keys())
 
-    def _need(self, described: Described, name: str) -> Described:
-        need = described["needs"][name]
-        return self._described[need["kind"], need["key"]]
-
-    def _check(
-        self, node: Node, seed: int | None, old: Described, record: Mapping[str, Any]
+    def _other_code(
+        self, node: Node, seed: int | None, old: Described, code: str, said: Mapping[str, Any]
     ) -> dict[str, str]:
-        """Return the code of a run, and why it is accepted. Raises `UserError` if it is not."""
-        codes = {record["code"]: digest(node.code)}
-        said = {f"tokens.{task}": of for task, of in record["data"].items()}
-        said[f"backbone.{WEIGHTS}"] = record["backbone"]
+        """Return {digest: where it differs} of code that a result is of, and a planned one not.
+
+        The result is of `code`, and started from data and a backbone with the digests `said`, by
+        the names of needs: if these are here, they are compared, otherwise the checksums of their
+        files. Raises `UserError` if more than code differs.
+        """
+        codes = dict[str, str]()
+        if node.kind in ("train", "features") and code != digest(node.code):
+            codes[code] = f"{code} ({some(differs(old['code'], node.code))})"
         for name, need in node.needs.items():
-            if need.node.kind == "train":
-                before, of = old["needs"][name]["key"], need.seed_for(seed)
-                if self._lineage(before, of).isdisjoint(self._lineage(need.node.key, of)):
+            was, path = old["needs"][name], need.node.folder(self.plan.root) / need.file
+            if name in said and (path.exists() or not _is_absent(need.node)):
+                self._make(need.node)
+                if _digest(path) != said[name]:
+                    raise UserError(f"was trained with other {name}")
+            elif need.node.kind == "train":
+                of = need.seed_for(seed)
+                if self._lineage(was["key"], of).isdisjoint(self._lineage(need.node.key, of)):
                     raise UserError(
-                        f"starts from train {before} ({name}), which is not accepted for "
+                        f"starts from train {was['key']} ({name}), which is not accepted for "
                         f"{need.node.key}, or was trained again"
                     )
-            elif need.node.kind == "features":
-                codes[digest(self._need(old, name)["code"])] = digest(need.node.code)
-            elif name in said:
-                path = need.node.folder(self.root) / need.file
-                if not (path.exists() or _is_absent(need.node)):
-                    self._make(need.node)
-                if path.exists():
-                    same = _digest(path) == said[name]
-                else:
-                    same = self._is_alike(need.node, self._need(old, name))
-                if not same:
-                    raise UserError(f"was trained with other {name}")
-        other = [code for code, now in codes.items() if code != now]
-        where = f"{title(self.plan, node)} (differs in {some(differs(old['code'], node.code))})"
-        self.other_code |= {code: where for code in other if code not in self._accepted}
-        reasons = dict.fromkeys(self._accepted.get(code, self._reason) for code in other)
-        return {"code": record["code"], "reason": "; ".join(reasons) or "its code is the same"}
+            elif was["key"] != need.node.key and need.node.kind != "fetch":
+                before = self._described[was["kind"], was["key"]]
+                if not self._is_alike(need.node, before):
+                    raise UserError(f"was made with other {name}")
+                codes |= self._other_code(need.node, None, before, digest(before["code"]), {})
+        return codes
 
     def _lineage(self, key: str, seed: int | None) -> set[str]:
         """Return the key of a run, and those that it was carried over from."""
-        folder = node_folder(self.root, "train", key, seed)
+        folder = node_folder(self.plan.root, "train", key, seed)
         return {key, *(step["from"] for step in self.found.get((key, seed)) or adoptions(folder))}
 
     def _make(self, node: Node) -> None:
         """Make a node and what it needs, as the workflow would."""
-        if not all((node.folder(self.root) / file).exists() for file in node.outputs):
+        if not all((node.folder(self.plan.root) / file).exists() for file in node.outputs):
             for need in node.needs.values():
                 self._make(need.node)
-            run_job(load_job(self.root, node.kind, node.key, None, threads=1))
+            run_job(load_job(self.plan.root, node.kind, node.key, None, threads=1))
+
+
+def _is_absent(node: Node) -> bool:
+    """Whether a node cannot be made, as a file is not there that it is made from."""
+    here = all(map(os.path.exists, node.extra.get("paths", {}).values()))
+    return not here or any(_is_absent(need.node) for need in node.needs.values())
 
 
 def _settings(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,12 +184,6 @@ def _settings(spec: Mapping[str, Any]) -> dict[str, Any]:
     if "stage" in spec:
         found["stage"] = upgraded(spec["stage"])
     return found | {"files": {*re.findall("[0-9a-f]{32,}", canonical(spec.get("files")))}}
-
-
-def _is_absent(node: Node) -> bool:
-    """Whether a node cannot be made, as a file is not there that it is made from."""
-    here = all(map(os.path.exists, node.extra.get("paths", {}).values()))
-    return not here or any(_is_absent(need.node) for need in node.needs.values())
 
 
 @cache
@@ -204,23 +205,19 @@ def _place(root: Path, history: list[dict[str, Any]]) -> None:
 def report(plan: Plan, reason: str | None, *, apply: bool) -> Iterator[str]:
     """Yield what is accepted, and what is not; with `apply`, carry it over.
 
-    A `reason` is added to `ACCEPTED` with the code that is not accepted yet; without one, nothing
-    is carried over as long as there is such code.
-    Raises `UserError` while a workflow or a job runs.
+    A `reason` is added to `ACCEPTED` with the code that is not accepted yet; without one, results
+    of such code stay where they are. Raises `UserError` while a workflow or a job runs.
     """
     with results_lock(plan.root, alone=True):
         write(plan)
-        found = Acceptance(plan, accepted_code(plan.base), reason or "")
-        ready = found.found.values() if reason or not found.other_code else ()
-        if apply and reason and found.other_code:
-            _accept_code(plan.base, sorted(found.other_code), reason)
-        for history in ready if apply else ():
+        made = Acceptance(plan, accepted_code(plan.base), reason)
+        if apply and reason and made.declared:
+            _accept_code(plan.base, sorted(made.declared), reason)
+        for history in made.found.values() if apply else ():
             _place(plan.root, history)
-    yield from (f"not accepted: {why}" for why in found.refused.values())
-    yield from (f"other code, {code}: {where}" for code, where in found.other_code.items())
-    if found.other_code and not reason:
-        yield f"If it computes the same, `--apply --reason TEXT` names it in {ACCEPTED}"
-    done = (
-        f"carried over; {ADOPTED} beside each says so" if apply else "can be carried over: --apply"
-    )
-    yield f"{counted(len(ready), 'result')} {done}"
+    names = defaultdict(list)
+    for name, why in made.refused.items():
+        names[why].append(name)
+    yield from (f"not accepted: {some(names[why])}: {why}" for why in names)
+    done = "carried over" if apply else "can be carried over, by --apply"
+    yield f"{counted(len(made.found), 'result')} {done}"

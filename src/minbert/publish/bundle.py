@@ -61,15 +61,10 @@ def bundle(
     predictions have no probabilities but those that figures read; with `seeds`, only their runs are
     in it. What the bundles `without` have is left out: runs, and the ids and labels of data, so
     that those are to be imported first. The same results give the same bytes. Raises `UserError` if
-    no workflow was started there, or nothing is finished.
+    nothing is finished.
     """
     elsewhere = {name for path in without for name in unpack(path)["files"]}
     plans = [record for _, record in records(root)][:1]
-    if not plans:
-        raise UserError(
-            f"no workflow was started under {root}, so there is nothing to bundle; give its "
-            "results by --results"
-        )
     with results_lock(root):
         plans += [read_plan(root, name) for name in published_plans(root)]
         # Of a task that changed, the newest.
@@ -81,7 +76,7 @@ def bundle(
         if not (runs := sum(name.endswith("/run.json") for name in names)):
             raise UserError(
                 f"{root} has no finished run to bundle that has one of the seeds asked for and is "
-                "in no bundle of --without"
+                "in no bundle of --without; give its results by --results"
             )
         names |= {f"spec/{kind}-{key}.json" for kind, key in described}
         rows = rows_by_task(described, root / "store")

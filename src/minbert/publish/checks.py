@@ -73,35 +73,34 @@ def check_run(folder: Path, described: Mapping[str, Any]) -> dict[str, Any]:
             if wrong:
                 raise ValueError(why)
         for task, how in stage["tasks"].items():
-            of_task = predictions[predictions["task"] == task]
-            _check_examples(of_task, record.get("data", {}).get(task, {}), task)
-            if how.get("trained", True):
-                metric = history["metric"] == TASKS[task].metric
-                _check_scores(of_task, history[metric & (history["task"] == task)], task, record)
+            rows, own = (table[table["task"] == task] for table in (predictions, history))
+            _check_task(task, how.get("trained", True), rows, own, record)
     return record
 
 
-def _check_examples(predictions: pd.DataFrame, data: Mapping[str, Any], task: str) -> None:
-    """Check that a task's examples are those of the record's digests, if it has any."""
-    is_test = predictions["split"] == "test"
-    for split, rows in (("dev", predictions[~is_test]), ("test", predictions[is_test])):
+def _check_task(
+    task: str,
+    trained: bool,
+    predictions: pd.DataFrame,
+    history: pd.DataFrame,
+    record: Mapping[str, Any],
+) -> None:
+    """Check that a task's examples are those of the record's digests, and what they score on dev.
+
+    Half of dev may be for selection alone.
+    """
+    is_test, said = predictions["split"] == "test", record.get("data", {}).get(task, {})
+    dev = predictions[~is_test]
+    for name, rows in (("dev", dev), ("test", predictions[is_test])):
         labels = labels_digest(rows["label"].to_numpy())
         found = {"ids": ids_digest([*rows["id"]]), "labels": labels}
-        if data and not found.items() <= data[split].items():
-            raise ValueError(
-                f"predicts other examples of '{task}' on {split} than those that its record says "
-                "it was trained on"
-            )
-
-
-def _check_scores(
-    predictions: pd.DataFrame, history: pd.DataFrame, task: str, record: Mapping[str, Any]
-) -> None:
-    """Check what a task's predictions on dev score; half of it may be for selection alone."""
-    measured = history.set_index(["epoch", "split"])["value"]
-    epochs = {"prediction": record["outcome"]["best_epoch"], "last": history["epoch"].max()}
+        if said and not found.items() <= said[name].items():
+            raise ValueError(f"predicts other examples of '{task}' on {name} than its record says")
+    own = history[history["metric"] == TASKS[task].metric]
+    measured = own.set_index(["epoch", "split"])["value"]
+    epochs = {"prediction": record["outcome"]["best_epoch"], "last": own["epoch"].max()}
     close = _SAME if record.get("environment", {}).get("device") == "cpu" else _NEAR
-    for split, rows in predictions[predictions["split"] != "test"].groupby("split"):
+    for split, rows in dev.groupby("split") if trained else ():
         for column, epoch in epochs.items():
             score = score_task(task, rows[column].to_numpy(), rows["label"].to_numpy())
             if not abs(score - measured[epoch, split]) <= close:

@@ -54,9 +54,6 @@ def publish(root: Path, plan: str, mark: Path) -> None:
     use_tasks_of(record)
     with _publishing(root):
         _take(root, plan, record, root, record["stamp"])
-        for earlier in mark.parent.glob(f"{record['stamp']}-*.done"):
-            earlier.unlink()
-        mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
 
 
