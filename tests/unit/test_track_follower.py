@@ -7,6 +7,9 @@ import os
 import shutil
 import signal
 import sqlite3
+import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -122,6 +125,21 @@ def test_the_second_follower_waits_or_leaves(
     for path in (journal.path, later):
         run = stored(root, path)
         assert (run.status, run.points.total()) == ("FINISHED", 3)
+
+
+def end_in_a_sweep(root: Path) -> None:
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()  # as libraries do
+    one = Follower(root)
+    sweep = one.sweep
+    one.sweep = lambda: os.kill(os.getpid(), signal.SIGTERM) or sweep()  # type: ignore
+    sys.exit(one.follow(os.getppid()))
+
+
+def test_a_follower_that_is_asked_to_end_while_it_stores_goes_on_to_the_end(own: Path) -> None:
+    path = finish(own, "k")
+    (process := processes.Process(target=end_in_a_sweep, args=(own,))).start()
+    process.join()
+    assert process.exitcode == 0 and stored(own, path).status == "FINISHED"
 
 
 def test_a_copy_goes_on_without_the_original_and_a_lost_store_is_filled_again(

@@ -89,14 +89,18 @@ class Follower:
     def follow(self, until_pid: int, interval: float = 2.0) -> int:
         """Store what jobs write every `interval` seconds, as `finish`.
 
-        Ends after process `until_pid`, or when SIGTERM asks for it; signals stay blocked.
+        Ends after process `until_pid`, or when SIGTERM asks for it; handles signals from then on.
         """
-        # Ctrl-C ends the workflow, which the follower outlives.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+        asked: list[int] = []
+        # A blocked signal would end the process by one of its libraries' threads.
+        signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # It ends the workflow, but not this.
         born = process_start_time(until_pid)
 
         def ended() -> bool:
-            asked = signal.sigtimedwait({signal.SIGTERM}, interval)
+            deadline = time.monotonic() + interval
+            while not asked and time.monotonic() < deadline:
+                time.sleep(0.05)
             return bool(asked) or not born or process_start_time(until_pid) != born
 
         return self.finish(ended)
@@ -182,10 +186,8 @@ class Follower:
                     f"figures are stored when it is back ({first_line(error)})"
                 )
             self.failing = True
-            return
-        if self.failing:
-            say(f"the store at {self.uri} answers again; nothing is lost")
-        self.failing = False
+        else:
+            self.failing = False
 
     def _store(self, client: MlflowClient, attempt: Attempt, tags: dict[str, str]) -> None:
         """Store what is new of an attempt; every step may be repeated."""

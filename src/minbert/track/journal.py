@@ -31,7 +31,7 @@ FOLLOWER = Path(TRACKING) / ".follower"
 BEST, TEST, COST = "best", "test", "cost"
 """What the names of a run's final metrics begin with: its scores on dev and on test, its cost."""
 _TAIL = 1 << 17  # bytes, more than how a job ended takes
-_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-(.+)-s(\d+)-\d+")
+_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-.+-s\d+-\d+")
 """An attempt's name: when it began, key, seed, and its process."""
 
 
@@ -40,8 +40,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = path.open("ab", buffering=1 << 16)
-        self._flushed = 0.0
+        self._file = path.open("ab")
         take(self._file)
 
     @classmethod
@@ -62,13 +61,11 @@ class Journal:
     def log(self, measured: Measured) -> None:
         """Add one value under MLflow's name for it, in which characters that it refuses are `_`.
 
-        Later calls flush it within a second. Raises `ValueError` after `end`, and `OSError` naming
-        the file on a full disk.
+        Raises `ValueError` after `end`, and `OSError` naming the file on a full disk.
         """
         name = f"{measured.split}/{measured.task}/{measured.metric}"
-        point = [re.sub(r"[^\w/. :-]", "_", name), measured.value, measured.step, measured.time]
-        # Dev scores are few: they are shown at once.
-        self._write({"points": [point]}, soon=measured.split == "dev")
+        name = re.sub(r"[^\w/. :-]", "_", name)
+        self._write({"points": [[name, measured.value, measured.step, measured.time]]})
 
     def end(
         self,
@@ -91,13 +88,10 @@ class Journal:
             self._file.write(b"\n")  # ends the part of a line that a killed process left
             self._write({"status": status, "error": error, "ended": when, "points": points, **more})
 
-    def _write(self, line: Mapping[str, Any], *, soon: bool = True) -> None:
-        """Add a line; the follower sees it at once, or else within a second of the next one."""
+    def _write(self, line: Mapping[str, Any]) -> None:
         with naming(self.path):
             self._file.write(json.dumps(line).encode() + b"\n")
-            if soon or time.monotonic() - self._flushed > 1.0:
-                self._file.flush()
-                self._flushed = time.monotonic()
+            self._file.flush()  # The follower sees it at once.
 
 
 @dataclass
@@ -114,8 +108,8 @@ class Attempt:
     @property
     def group(self) -> tuple[str, str]:
         """Key and seed."""
-        key, seed = _NAME.fullmatch(self.name).groups()  # type: ignore[union-attr]
-        return key, seed
+        key, seed, _ = self.name.partition("-")[2].rsplit("-", 2)
+        return key, seed[1:]
 
     @property
     def run(self) -> dict[str, Any]:

@@ -148,7 +148,6 @@ def _create(path: Path) -> None:
     """Make a sqlite store under a temporary name: half of one would be broken for good."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     for end in ("-wal", "-shm"):  # of a deleted store: sqlite would play it into the new one
         path.with_name(path.name + end).unlink(missing_ok=True)
     with whole(path) as temporary:
