@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from minbert.base.files import write_text
-from minbert.evaluate.table_rows import SCORED
+from minbert.evaluate.table import SCORED
 from minbert.evaluate.text import Line, csv_text, markdown, markdown_table, read_csv
 from minbert.spec.published import FIGURES
 from minbert.store.job import Job
@@ -22,21 +22,18 @@ def make(job: Job) -> None:
     found = {tuple(row[name] for name in NAMES): row for path in paths for row in read_csv(path)}
     lines, cells = [], [["Paper", "Table", "Row", "Split", "Status", "Published", "Ours"]]
     for row in job.spec["published"]:
-        line = {name: row[name] for name in NAMES}
+        line, figures = {name: row[name] for name in NAMES}, row["figures"]
         ours = found.get(tuple(map(str, line.values())), {"status": NOT_CONFIGURED})
         line |= {name: ours.get(name) for name in ("status", "seeds", "backbone", "reason", "keys")}
-        rule = f"overall_{ours.get('overall_rule')}"
-        places = {"other": ours.get("other_task"), "overall": rule}
-        sides: dict[str, list[str]] = {"published": [], "ours": []}
-        for name in FIGURES:
-            figure, score = row["figures"][name], ours.get(f"{places.get(name, name)}_mean")
-            for side, value in (("published", figure), ("ours", score)):
-                line[f"{name}_{side}"] = value
-                if figure is not None and value:
-                    sides[side].append(f"{name} {float(value):.3f}")
+        places = {"other": ours.get("other_task"), "overall": f"overall_{ours.get('overall_rule')}"}
+        scores = {name: ours.get(f"{places.get(name, name)}_mean") for name in FIGURES}
+        given = [name for name in FIGURES if figures[name] is not None]
+        about = [str(line[name]) for name in ("paper", "table", "row", "split", "status")]
+        for side, of in {"published": figures, "ours": scores}.items():
+            line |= {f"{name}_{side}": of[name] for name in FIGURES}
+            about.append(", ".join(f"{name} {float(of[name]):.3f}" for name in given if of[name]))
         lines.append(line)
-        about = (str(line[name]) for name in ("paper", "table", "row", "split", "status"))
-        cells.append([*about, *map(", ".join, sides.values())])
+        cells.append(about)
     columns = [f"{figure}_{side}" for figure in FIGURES for side in ("published", "ours")]
     names = [*NAMES, "status", "seeds", *columns, "backbone", "reason", "keys"]
     write_text(job.out / "index.csv", csv_text(names, lines))

@@ -11,7 +11,7 @@ from minbert.data.parquet import read_file
 from minbert.evaluate.reading import Of, Score, score_title, tested
 from minbert.evaluate.scoring import score_task
 from minbert.evaluate.seeds import over_seeds, ranked
-from minbert.evaluate.table_rows import SCORED
+from minbert.evaluate.table import SCORED
 from minbert.evaluate.text import Line
 from minbert.report.papers import Paper, predicted, records
 from minbert.spec.published import FIGURES
