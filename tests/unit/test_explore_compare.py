@@ -63,14 +63,13 @@ def test_what_differs_is_listed_stage_by_stage(root: Path) -> None:
     assert "main  tasks.sts changed" in str(found)
     # What else differs follows from these.
     assert not any(name.startswith(("code of", "input")) for name in settings.index)
-    assert "overall" not in set(found.scores["task"])
+    assert "normalised" not in set(found.scores["task"])
     found = compare(root, "one/three", "staged")
     assert found.spec.iloc[-1].tolist() == ["None / again", "stage", None, "again"]
     scores = found.scores.set_index("task")
     for side in ("A", "B"):
         sst, para, sts = scores.loc[["sst", "para", "sts"], side]
-        assert scores.loc["overall", side] == pytest.approx((sst + para + (sts + 1) / 2) / 3)
-    assert scores.loc["overall", "metric"] == "normalised"
+        assert scores.loc["normalised", side] == pytest.approx((sst + para + (sts + 1) / 2) / 3)
     found = compare(root, "one/three", "one/three")
     assert "the same training" in str(found)
     assert not found.scores[["difference", "low", "high"]].to_numpy().any()

@@ -27,7 +27,7 @@ from minbert.store.job import node_folder
 from minbert.store.plans import read_description
 
 SPEC = ["stage", "name", "A", "B"]
-SCORES = ["task", "metric", "A", "B", "difference", "low", "high", "seeds_A", "seeds_B", "n"]
+SCORES = ["task", "A", "B", "difference", "low", "high", "seeds_A", "seeds_B", "n"]
 EXAMPLES = ["task", "change", "id", "label", "A", "B", *TEXTS]
 WORSE, BETTER = "right to wrong", "wrong to right"
 SHOWN, LONGEST = 3, 100
@@ -40,8 +40,8 @@ class Comparison:
 
     `spec` has a row for each setting, module of code or input that differs, by stage. `scores` has
     the mean dev score of each on every task that both have with the same `n` examples, and of all
-    by the paper's rule, with the difference B - A and its 95 % interval. That is the one of the
-    claims (docs/statistics.md, Method), but for the variance over seeds, which is the variants'
+    by the papers' rule if they share it, with the difference B - A and its 95 % interval: that of
+    the claims (docs/statistics.md, Method), but for the variance over seeds, which is the variants'
     own. `examples` are the dev examples that most seeds of one get right and of the other wrong (a
     value is right within a tenth of the labels' range), those that changed most first.
     """
@@ -101,13 +101,10 @@ def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
                 scores.setdefault(Of(side, "dev", task), {})[seed] = Score(np.nan, key, None)
                 folder = node_folder(each.root, "train", key, seed)
                 files[f"{key}.{seed}"] = folder / "predictions.parquet"
-    rule, overall = _overall_rule(one)
+    rule, overall = _overall(one)
     systems = Systems(scores, files, overall)
-    measures: dict[str, tuple[str, str]] = {t: (t, TASKS[t].metric) for t in one.tasks}
-    if rule and (rule, overall) == _overall_rule(other):
-        measures[rule] = "overall", rule
     rows, changed = [], []
-    for measure, names in measures.items():
+    for measure in (*one.tasks, *([rule] if (rule, overall) == _overall(other) else [])):
         try:
             found = systems.of(measure)
         except UserError:  # Their examples differ.
@@ -117,9 +114,8 @@ def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
         a, b = found["A"], found["B"]
         change = difference(b, a, 0.0 if a.runs == b.runs else 1 / a.examples)
         means = (side.scores[0].mean() for side in (a, b))
-        rows.append(
-            (*names, *means, change.value, *change.interval(), a.seeds, b.seeds, a.examples)
-        )
+        numbers = *means, change.value, *change.interval(), a.seeds, b.seeds, a.examples
+        rows.append((measure, *numbers))
         if measure in TASKS:
             paths = (files[run] for side in (a, b) for run in side.runs[measure])
             sides = read_predicted(paths, measure).split([a.seeds, b.seeds])
@@ -161,11 +157,11 @@ def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, .
                 yield name, of.removeprefix("stage."), *pair
 
 
-def _overall_rule(found: ResolvedVariant) -> tuple[str, tuple[str, ...]]:
+def _overall(found: ResolvedVariant) -> tuple[str, list[str]]:
     """Return the rule and the tasks of the overall score of a variant's paper."""
-    paper = found.record["papers"][found.paper]
-    spec = read_description(found.root, "scores", paper["scores"])["spec"]
-    return paper["rule"], tuple(spec["overall_tasks"])
+    key = found.record["papers"][found.paper]["scores"]
+    spec = read_description(found.root, "scores", key)["spec"]
+    return spec["rule"], spec["overall_tasks"]
 
 
 def _changed(task: str, sides: Sequence[Predicted], one: ResolvedVariant) -> pd.DataFrame:

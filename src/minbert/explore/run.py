@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.predict import resolve_run
 from minbert.predict.inputs import item
@@ -33,10 +33,9 @@ class Run:
 
     def __init__(self, found: ResolvedVariant, seed: int) -> None:
         self.paper, self.variant, self.seed = found.paper, found.name, seed
+        self._found, self._own = found, TASKS.own
         self.tasks = tuple(task for task in found.tasks if task in found.chosen[seed])
-        self._found = found
         self._runs = found.runs(self.tasks, seed)
-        self._own = TASKS.own
 
     def __repr__(self) -> str:
         return f"<{self.paper}/{self.variant}, seed {self.seed}: {', '.join(self.tasks)}>"
@@ -111,17 +110,10 @@ class Model:
         Columns are those of `minbert predict` (docs/predicting.md). Raises `UserError` for a
         sentence that is empty or lacks its partner.
         """
-        task = self._predictor.task
         given = [sentences] if others is None else [sentences, others]
-        columns = [[of] if isinstance(of, str) else list(of) for of in given]
-        counts = [*map(len, columns)]
-        if len(counts) != 1 + task.pair or len({*counts}) > 1:
-            raise UserError(
-                f"task '{task.name}' has {'two sentences' if task.pair else 'one sentence'} an "
-                f"example, found {' and '.join(map(str, counts))}"
-            )
-        rows = enumerate(zip(*columns, strict=True))
-        items = [item(task, f"example {n}", each) for n, each in rows]
+        columns = [[of] if isinstance(of, str) else of for of in given]
+        rows = enumerate(zip_longest(*columns))
+        items = [item(self._predictor.task, f"example {n}", each) for n, each in rows]
         return pd.DataFrame(self._predictor.rows(items))
 
 
