@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -159,6 +159,7 @@ def write_scores(
     tested: Iterable[str] = (),
 ) -> Path:
     """Score the runs beside `path` of variants of these qualities, which are made if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     for (variant, quality), seed in product(found.items(), seeds):
         at = path.parent / variant / f"seed{seed}"
         if not at.exists():
@@ -189,8 +190,7 @@ def make_inputs(
     variants: Iterable[str],
     seeds: Sequence[int] = (0,),
     tasks: Sequence[str] = OVERALL,
-    absent: Iterable[str] = (),
-    failed: Iterable[str] = (),
+    absent: Collection[str] = (),
     paper: str = "hybrid-bert",
     about: Mapping[str, Any] | None = None,
     epochs: int = 10,
@@ -199,34 +199,27 @@ def make_inputs(
     """Return inputs of every sort, with their files in `folder`.
 
     Each variant, of which there may be labels, has one stage, `main`. The files of those `absent`
-    or `failed` are named but not there; `seeds` are the same for all.
+    are named but not there; `seeds` are the same for all.
     """
-    names = list(variants)
-    found = qualities(names)
-    gone = {*absent, *failed}
-    histories: dict[str, dict[int, Path]] = {}
-    predictions: dict[str, dict[int, Path]] = {}
-    for name in names:
-        for seed in seeds:
-            at = folder / name / f"seed{seed}"
-            history, prediction = at / "history.parquet", at / "predictions.parquet"
-            histories.setdefault(name, {})[seed] = history
-            predictions.setdefault(name, {})[seed] = prediction
-            if name not in gone:
-                write_history(history, tasks, found[name], seed, epochs, adapters=adapters)
-                write_predictions(prediction, tasks, found[name], seed)
-    there = {name: quality for name, quality in found.items() if name not in gone}
+    names, found = list(variants), qualities(variants)
+    there = {name: quality for name, quality in found.items() if name not in absent}
+    for (name, quality), seed in product(there.items(), seeds):
+        at = folder / name / f"seed{seed}"
+        write_history(at / "history.parquet", tasks, quality, seed, epochs, adapters=adapters)
+        write_predictions(at / "predictions.parquet", tasks, quality, seed)
+
+    def files(name: str, file: str) -> dict[int, Path]:
+        return {seed: folder / name / f"seed{seed}" / f"{file}.parquet" for seed in seeds}
+
     return Inputs(
         variants=variants if isinstance(variants, Mapping) else {n: n.upper() for n in names},
-        histories={name: {"main": of} for name, of in histories.items()},
-        predictions={name: dict.fromkeys(tasks, of) for name, of in predictions.items()},
+        histories={name: {"main": files(name, "history")} for name in names},
+        predictions={name: dict.fromkeys(tasks, files(name, "predictions")) for name in names},
         scores={paper: write_scores(folder / "scores.parquet", paper, there, seeds, tasks)},
         papers=[
             {
                 **{"paper": paper, "rule": "normalised", "overall_tasks": OVERALL, "rows": []},
-                "stages": {name: [{"name": "main"}] for name in names},
                 **{"selection_split": "dev", **(about or {})},
             }
         ],
-        failed=frozenset(failed),
     )

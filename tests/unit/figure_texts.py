@@ -20,7 +20,6 @@ from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs
 from minbert.spec.figures import FIGURE_KINDS
 from minbert.spec.parts import load_part
-from minbert.spec.protocol import OVERALL_TASKS
 
 STAMP = "commit 0123456789  backbone google-bert/bert-base-uncased  data real  5 seeds"
 
@@ -77,33 +76,23 @@ def _box(text: Text) -> Bbox:
 def drawn(kind: str, inputs: Inputs, variants: str = "", **options: Any) -> Drawn:
     """Return the figure that a kind makes, without its title, and its notes.
 
-    `variants` are named by words; default: those of `inputs`. Stages are those of their histories.
+    `variants` are named by words; default: those of `inputs`.
     """
     if variants:
         inputs = replace(inputs, variants={name: name.upper() for name in variants.split()})
-    stages, about = {}, inputs.about if inputs.papers else {}
-    for name in inputs.variants:
-        words = list(inputs.histories.get(name, ["main"]))
-        known = about.get("stages", {}).get(name) or [{}] * len(words)
-        stages[name] = [{"name": word, **of} for word, of in zip(words, known, strict=True)]
-    about = {"rule": "", "overall_tasks": OVERALL_TASKS, **about, "stages": stages}
-    inputs = replace(inputs, papers=[about, *inputs.papers[1:]])
     with style.style():
         figure, notes = load_part("figure", kind)(FIGURE_KINDS[kind](**options), inputs)
     return figure, [note for note in notes if note]
 
 
 def texts_of(kind: str, inputs: Inputs, **options: Any) -> str:
-    """Return all texts of a figure, which must neither overlap nor leave it.
-
-    Non-breaking spaces become plain ones.
-    """
+    """Return all texts of a figure, which must neither overlap nor leave it."""
+    figure, notes = drawn(kind, inputs, **options)
     with style.style():
-        figure, notes = load_part("figure", kind)(FIGURE_KINDS[kind](**options), inputs)
         assert text_faults(figure, notes, title="What is shown") == []
-    texts = " ".join(text.get_text() for text in figure.findobj(Text))
+    texts = " ".join(text.get_text() for text in figure.findobj(Text)).replace("\n", " ")
     assert "What is shown" in texts and "commit 0123456789" in texts
-    return texts.replace("\N{NO-BREAK SPACE}", " ").replace("\n", " ")
+    return texts
 
 
 def described(figure: Figure) -> str:

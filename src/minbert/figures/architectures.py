@@ -21,19 +21,16 @@ def architectures(_: Architectures, inputs: Inputs) -> Drawn:
 
     A box over all columns is shared by all tasks; boxes side by side are one copy per task.
     """
-    if inputs.about["architecture"] is None:
+    stages = [inputs.about["stages"][name][-1] for name in inputs.variants]
+    counts = [stage["parameters"] for stage in stages]
+    if not all(counts):
         return style.nothing("the backbone's shapes are not known yet"), []
     arch = architecture_of(inputs.about["architecture"])
-    stages = {label: inputs.about["stages"][name][-1] for name, label in inputs.variants.items()}
-    most = max((stage["parameters"] or {}).get("total", 0) for stage in stages.values())
     figure, panels = style.panels(len(stages), 2.9, sharey=True)
-    for axes, (label, stage) in zip(panels, stages.items(), strict=True):
-        counted, heads = "not known", ""
-        if known := stage["parameters"]:
-            share = f", {known['total'] / most:.0%} of the largest" * (known["total"] < most)
-            counted, heads = _count(known["total"]) + share, f": {_count(known['heads'])} in total"
-        axes.set_title(f"{style.shorten(label, 30)}\nparameters: {counted}")
-        _model(axes, stage["spec"], arch, f"heads{heads}")
+    labels = inputs.variants.values()
+    for axes, label, stage, known in zip(panels, labels, stages, counts, strict=True):
+        axes.set_title(f"{style.shorten(label, 30)}\nparameters: {_count(known['total'])}")
+        _model(axes, stage["spec"], arch, f"heads: {_count(known['heads'])} in total")
     return figure, [
         f"Backbone: {arch.layers} layers of {arch.hidden} units. Blue, across all columns: shared. "
         "Orange: a copy for each task. Numbers: parameters of one copy; M: millions, k: thousands."

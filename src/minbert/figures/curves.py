@@ -202,11 +202,8 @@ def _cosines(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     shown = [of for of in every if of[1] in (PAIR, AFTER)] + [(pair, _BY_LAYER) for pair in pairs]
     if not shown:
         return style.nothing("no gradient surgery, so no cosines"), []
-    figure, panels = style.panels(len(shown), 1.7)
-    first: dict[str, Axes] = {}
+    figure, panels = style.panels(len(shown), 1.7, sharey="row")
     for axes, (key, metric) in zip(panels, shown, strict=True):
-        if first.setdefault(metric, axes) is not axes:
-            axes.sharey(first[metric])
         axes.axhline(0, **style.ZERO)
         title = " and ".join([*map(task_title, key.split("-")), *["the step"] * (metric == AFTER)])
         axes.set(title=title, xlabel="Epoch", ylabel="Cosine" if axes in panels[::3] else "")

@@ -25,7 +25,7 @@ class Inputs:
     `variants` has the labels of what is shown by name, in order; none of figures over all papers.
     Files of runs are by variant, then by stage (`histories`) or task (`predictions`), then by seed;
     `scores` by paper. Any of these files may be missing, as its run may have failed or not have
-    started. `failed` has the variants whose run ended in an error.
+    started.
     """
 
     variants: Mapping[str, str] = field(default_factory=dict)
@@ -33,7 +33,6 @@ class Inputs:
     predictions: Mapping[str, Mapping[str, OfSeeds]] = field(default_factory=dict)
     scores: Mapping[str, Path] = field(default_factory=dict)
     papers: Sequence[Mapping[str, Any]] = ()
-    failed: frozenset[str] = frozenset()
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -42,16 +41,15 @@ class Inputs:
 
     @property
     def absent(self) -> list[str]:
-        """The notes that name the runs whose predictions are missing."""
-        found: dict[str, list[str]] = {"Failed": [], "Not run": []}
+        """The note that names the runs whose predictions are missing, if any are."""
+        missing = []
         for name, label in self.variants.items():
             files = [file for of in self.predictions[name].values() for file in of.items()]
             gone = {seed for seed, path in files if not path.is_file()}
-            names = [f"{label} (seed {seed})" for seed in sorted(gone)]
-            if gone == {seed for seed, _ in files}:
-                names = [label] * bool(gone)
-            found["Failed" if name in self.failed else "Not run"] += names
-        return [f"{word}: {listed(names)}." for word, names in found.items() if names]
+            whole = gone == {seed for seed, _ in files}
+            found = [label] if whole else [f"{label} (seed {seed})" for seed in sorted(gone)]
+            missing += found * bool(gone)
+        return [f"Failed or not run: {listed(missing)}."] * bool(missing)
 
 
 def present(of_seeds: OfSeeds) -> dict[int, Path]:
@@ -65,10 +63,9 @@ def task_title(name: str) -> str:
 
 
 def mean_of(counts: Iterable[int]) -> str:
-    """Return the words for values over so many seeds: "1 seed", or "mean of 1, 2 or 5 seeds"."""
-    *others, most = sorted(set(counts))
-    fewer = f"{', '.join(map(str, others))} or " if others else ""
-    return "1 seed" if (others, most) == ([], 1) else f"mean of {fewer}{most} seeds"
+    """Return the words for values over so many seeds: "1 seed", or "mean of 2 or 5 seeds"."""
+    found = " or ".join(map(str, sorted(set(counts))))
+    return "1 seed" if found == "1" else f"mean of {found} seeds"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -38,7 +38,6 @@ def inputs_of(job: Job) -> Inputs:
         },
         scores=job.needs("scores"),
         papers=job.spec["papers"],
-        failed=frozenset(job.failed(job.spec["paper"])),
     )
 
 

@@ -19,7 +19,6 @@ from minbert.figures.inputs import Values
 
 SHEETS = Path(__file__).parent
 COLUMN, WIDE = 3.5, 7.0  # inches: a column of a two-column paper, and both
-CROSS = "not above its floor"
 
 # Not every font of the sheet is installed.
 logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
@@ -92,7 +91,10 @@ def points(
     """
     about = {**look, "linestyle": "none", "label": label, "elinewidth": 0.9, "zorder": 3, **more}
     found = list(shown)
-    for low, marked in ((False, about), (True, about | {"label": CROSS, "marker": "x"})):
+    for low, marked in (
+        (False, about),
+        (True, about | {"label": "not above its floor", "marker": "x"}),
+    ):
         if part := [(at, one) for at, one in found if (one.learned is False) == low]:
             places, ones = zip(*part, strict=True)
             means = [one.mean for one in ones]

@@ -6,7 +6,7 @@ from minbert.base.errors import UserError
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, mean_of
-from minbert.figures.scored import CROSSED, PaperScores, gains, title_of
+from minbert.figures.scored import CROSSED, PaperScores, gains
 from minbert.spec.figures import Options
 from minbert.spec.task import TASKS
 
@@ -52,9 +52,8 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
     panels[0].set_ylabel("first task")
     seeds = mean_of(one.n for one in paper.means.values())
     over = "examples, not over seeds" if seeds == "1 seed" else "examples and seeds"
-    measured = ", ".join(title_of(task) for task in TASKS if task in {*rows, *columns})
     return figure, [
-        f"Each cell: dev score ({measured}), {seeds}; its difference from the model trained on "
+        f"Each cell: dev score, {seeds}; its difference from the model trained on "
         "that task alone (first task = second task); the paper's difference. Hatched: no such run, "
         "or the model that it starts from is not among the figure's variants.",
         f"\u25b2 higher, \u25bc lower, the darker the more; neither: the interval includes 0. "
