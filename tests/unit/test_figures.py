@@ -111,8 +111,10 @@ def over_all(folder: Path, seeds: int) -> Inputs:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Inputs]:
-    """Return what one seed of five variants leaves, three seeds of which two were not run, and none
-    of any; and the same number of seeds of four papers."""
+    """Return what one seed of five variants leaves, three of which two were not run, and none.
+
+    Also the same number of seeds of four papers.
+    """
     base = tmp_path_factory.mktemp("figures")
     return {
         "1": make(base / "one", 1),

@@ -1,5 +1,7 @@
-"""A task's data set: its files read into the example table, the rejected rows, and a report. All
-tasks are read here, the built-in ones (`minbert.spec.tasks`) as a user's own."""
+"""A task's data set: its files read into the example table, the rejected rows, and a report.
+
+All tasks are read here, the built-in ones (`minbert.spec.tasks`) as a user's own.
+"""
 
 import csv
 import hashlib
@@ -52,9 +54,12 @@ def make(job: Job) -> None:
 
 
 def read_dataset(spec: Mapping[str, Any], paths: Mapping[str, Path]) -> Dataset:
-    """Read the files of a task: {split: path}, or {"archive": path} of LMRD. `spec` says how
-    (`TaskEntry.reading`, and the `forms` of files by split). A test file need not have labels. Rows
-    that cannot be read, or with an invalid or repeated example, are rejected."""
+    """Read the files of a task: {split: path}, or {"archive": path} of LMRD.
+
+    `spec` has the `task` and what decides how its files are read (`TaskEntry.reading`), with the
+    `forms` of the files by split. Labels are names or numbers (`label_of`); a test file need not
+    have any. A row that cannot be read, or with an invalid or repeated example, is rejected.
+    """
     examples, rejected = dict[str, Example](), list[Rejected]()
     for split, file, line, text, row in _rows(spec, paths):
         try:
@@ -101,9 +106,11 @@ def _example(row: Fields, split: str, line: int, spec: Mapping[str, Any]) -> Exa
 
 
 def derived_split(text: Sequence[str], shares: Mapping[str, float]) -> str:
-    """Return the split of a row of train, of which others are given shares. The hash of its text
-    (`seen`) decides: rows with one text stay together, and stay where they are when rows are
-    added."""
+    """Return the split of a row of train, of which others are given shares.
+
+    What is below a share of the hashes of texts (`seen`) becomes that split, so that rows with the
+    same text stay together, and stay where they are when rows are added.
+    """
     at = int.from_bytes(hashlib.sha256("\0".join(text).encode()).digest()[:8]) / 2**64
     for split, share in shares.items():
         if at < share:
@@ -115,9 +122,12 @@ def derived_split(text: Sequence[str], shares: Mapping[str, float]) -> str:
 def write_dataset(
     spec: Mapping[str, Any], examples: Sequence[Example], rejected: Sequence[Rejected], out: Path
 ) -> dict[str, Any]:
-    """Write `examples.parquet`, `rejected.csv` and `report.json` to `out`; return the last. Of each
-    split at most `limit` examples, if the `spec` has it, are kept, evenly spaced: LMRD is sorted by
-    class. Refuses files with too many rejected rows."""
+    """Write `examples.parquet`, `rejected.csv` and `report.json` to `out`; return the last.
+
+    With a `limit` in the `spec` only that many examples of each split are kept, evenly spaced: the
+    reviews of LMRD stand in the order of their classes. Refuses files with too many rejected rows,
+    and data from which nothing can be learnt.
+    """
     of = {split: [e for e in examples if e.split == split] for split in SPLITS}
     for split, found in of.items():
         bad = [row for row in rejected if row.split == split]
@@ -143,9 +153,10 @@ def write_dataset(
 def describe(task: Task, of: Mapping[str, Sequence[Example]]) -> dict[str, Any]:
     """Return what is in a data set, by split, with warnings of what can be learnt only in part.
 
-    `labels` counts whole labels, or those from n to n + 1 for regressions; `mean_words` is of both
-    sentences. In `overlaps`, `dev in train` counts dev rows whose text (`seen`) is also in train.
-    Raises `UserError` for data from which nothing can be learnt or told apart.
+    `labels` counts whole labels, or those from n to n + 1 for regressions. `mean_words` counts
+    words in both sentences. In `overlaps`, `dev in train` counts dev rows whose text (`seen`) is
+    also in train. Raises `UserError` for data from which nothing can be learnt, or on which
+    nothing can be told apart.
     """
     rows = {split: len(examples) for split, examples in of.items() if examples}
     texts = {split: [seen(e.sentence1, e.sentence2) for e in of[split]] for split in rows}

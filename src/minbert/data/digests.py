@@ -15,9 +15,9 @@ from minbert.spec.protocol import SPLITS
 def task_digests(tokens: Path) -> dict[str, dict[str, str]]:
     """Return {split: {`ids`, `tokens`, `labels`: SHA-256}} of the token table at `tokens`.
 
-    Each is of the split's rows in order, however parquet encodes them. `tokens` is of int32,
-    little-endian: how many tokens each first sentence has, these tokens end to end, then the same
-    of second sentences, where -1 stands for none.
+    Each is of the split's rows in their order, and says nothing of how parquet encodes them.
+    `tokens` is of int32, little-endian: how many tokens each first sentence has, these tokens end
+    to end, then the same of second sentences, where -1 stands for none.
     """
     table = read_file(tokens)
     found = {}

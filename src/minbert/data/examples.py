@@ -31,8 +31,11 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def label_of(value: Any, task: Task) -> float | None:
-    """Return a label as a number, or None if there is none; `BadRow` if it is none of the task. A
-    class is known by its name, or by its number from 0 unless names are numbers themselves."""
+    """Return a label as a number, or None if there is none; `BadRow` if it is none of the task.
+
+    A class is known by its name, else by its number from 0; not by its number if names are numbers
+    themselves.
+    """
     if value is None or value == "":
         return None
     text, names = str(value), task.names

@@ -18,9 +18,11 @@ def sha256(path: Path | str) -> str:
 
 
 def checksum(path: Path | str, like: str) -> str:
-    """Return the file's checksum, of the same kind as the checksum `like`: `sha256:`; `md5:` (an
-    old publisher's pin, no security); or `git:`, git's id of it, as `git hash-object
-    --no-filters`."""
+    """Return the checksum of the file, of the same kind as the checksum `like`.
+
+    `sha256:`; `md5:` (an old publisher's pin, no security); or `git:`, the id by which git's trees
+    list the content, as `git hash-object --no-filters`.
+    """
     kind = like.partition(":")[0]
     digest = hashlib.new("sha1" if kind == "git" else kind, usedforsecurity=False)
     try:
@@ -43,8 +45,10 @@ def check_unchanged(path: Path | str, planned: str) -> None:
 
 class DigestCache:
     """Checksums of files, cached in one JSON file, so that a plan need not read 440 MB each time.
-    One is valid while the file's size, modification time and inode are the same, unless `verify`:
-    then every file is read. If two processes `save` at once, an entry may be lost."""
+
+    A checksum is valid while the file's size, modification time and inode are the same, unless
+    `verify`: then every file is read. If two processes `save` at once, an entry may be lost.
+    """
 
     def __init__(self, path: Path | str, *, verify: bool = False) -> None:
         self.path, self._found = Path(path), dict[str, str]()

@@ -1,6 +1,8 @@
-"""Public labels of test rows, from a file of ids and labels. Scores alone read them
-(`evaluate.score`): no data set, training or choice does. workflow/labels.py makes such files of the
-original ones of SST, STS-B and Quora."""
+"""Public labels of test rows, from a file of ids and labels.
+
+Scores alone read them (`evaluate.score`): no data set, training or choice does. Whoever has the
+original files of SST, STS-B or Quora makes these files with workflow/labels.py.
+"""
 
 import sys
 from collections.abc import Mapping

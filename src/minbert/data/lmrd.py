@@ -21,12 +21,14 @@ _FILM = re.compile(r"/title/(tt[0-9]+)")
 def read_reviews(archive: Path) -> Iterator[tuple[str, str, int, str, dict[str, Any]]]:
     """Yield split, file, line, text and fields (`id`, `sentence`, `rating`) of labelled reviews.
 
-    They come by split, then id, such as `train/pos/0_9`. `rating` is (rating - 1) // 2: classes 0
-    to 4 are those of SST, and 2 is empty, as no review has a rating of 5 or 6. `<br />` becomes a
-    space. Dev is a tenth of train, the same on any machine: the reviews of the films with the
-    smallest SHA-256 of `0:FILM`, so that no film is in both. Line N (from 0) of
-    `train/urls_pos.txt` or `urls_neg.txt` names the film of review N; a review without one counts
-    as a film. Raises `UserError` for an archive that is missing or damaged, or has no reviews.
+    They come by split, then id; nothing of the tar.gz is unpacked. Ids are `train/pos/0_9`.
+    `rating` is (rating - 1) // 2, so that classes 0 to 4 are those of SST; no review has a rating
+    of 5 or 6, so class 2 is empty. `<br />` becomes a space. Dev is a tenth of train, the same on
+    any machine: the reviews of the films with the smallest SHA-256 of `0:FILM`, so that no film is
+    in both. Films are those of `train/urls_pos.txt` and `urls_neg.txt`, whose line N (from 0) is
+    that of review N; without these, or a line, a review counts as a film of its own.
+
+    Raises `UserError` for an archive that is missing or damaged, or has no reviews.
     """
     reviews, films = dict[str, str](), dict[str, str]()
     for name, text in _texts(archive):

@@ -1,5 +1,8 @@
 """Parquet files read in one piece, with errors that name the file and what is wrong with it.
-`pyarrow.parquet.read_table` imports `pyarrow.dataset`: a sixth of a second in every job."""
+
+`pyarrow.parquet.read_table` imports `pyarrow.dataset`, which takes a sixth of a second in every
+job and is not needed for a single file.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,9 +19,11 @@ from minbert.base.files import whole
 def read_file(
     path: Path | str, columns: Sequence[str] | None = None, where: Mapping[str, Any] = {}
 ) -> pa.Table:
-    """Return the file's `columns` (default: all), of rows with the value, or one of the list of
-    values, of each column in `where`. `UserError` if the file is missing, not parquet, damaged (by
-    its pages' checksums), or lacks a column."""
+    """Return the file's `columns` (default: all), of the rows that have all values in `where`.
+
+    That holds a value for a column, or a list of values. Raises `UserError` if the file is missing,
+    not parquet, damaged (by its pages' checksums), or lacks a column.
+    """
     needed = None if columns is None else list(dict.fromkeys([*columns, *where]))
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:

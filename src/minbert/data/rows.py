@@ -1,5 +1,7 @@
-"""The dev and test rows of a data set without their texts: what figures read of examples. So
-figures are drawn where the texts are not, as in results that came in a bundle."""
+"""The dev and test rows of a data set without their texts: what figures read of examples.
+
+So figures are drawn where the texts are not, as in results that came in a bundle.
+"""
 
 import pyarrow as pa
 
@@ -13,8 +15,10 @@ SCHEMA = pa.schema([*_GIVEN, ("label", pa.float64()), _IN_TRAIN])
 
 
 def make(job: Job) -> None:
-    """Write the dev and test rows of the job's data set, in order. `in_train` says whether train
-    has the text too, as `seen` compares texts."""
+    """Write the dev and test rows of the job's data set, in order.
+
+    `in_train` says whether train has the text too, as `seen` compares texts.
+    """
     given = read_file(job.need("examples")).to_pylist()
     rows = [(row, seen(row["sentence1"], row["sentence2"])) for row in given]
     train = {text for row, text in rows if row["split"] == "train"}

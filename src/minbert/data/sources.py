@@ -29,9 +29,11 @@ CORPUS = Path("workflow/builtin")
 
 
 def located(task: str, config: Config, base: Path) -> dict[str, Place]:
-    """Return {split: place} of the files that a configuration gives for a task; of LMRD its
-    `archive`. `base` is the folder of the Snakefile. `UserError` for a folder without a file for
-    train."""
+    """Return {split: place} of the files that a configuration gives for a task.
+
+    `base` is the folder of the Snakefile. The file of LMRD is its `archive`. Raises `UserError` for
+    a folder without a file for train.
+    """
     if entry := config.tasks.get(task):
         if folder := entry.files.folder:
             return _in_folder(task, entry, Path(folder), config)
@@ -59,8 +61,10 @@ def names_in(folder: Path, config: Config) -> list[str]:
 
 
 def _in_folder(task: str, entry: TaskEntry, folder: Path, config: Config) -> dict[str, Place]:
-    """Return the files of a folder that are called by their splits: `train.tsv`, `dev.jsonl`. What
-    is no folder is taken for the file of train."""
+    """Return the files of a folder that are called by their splits: `train.tsv`, `dev.jsonl`.
+
+    What is no folder is taken for the file of train.
+    """
     names = names_in(folder, config)
     if not names and not folder.is_dir():
         return {"train": Place(str(folder), "sha256:")}

@@ -45,8 +45,10 @@ def form_of(name: str) -> str:
 
 
 def text_fault(text: Any, controls: bool = False) -> str | None:
-    """Return what is wrong with a text, as what follows its name, or None. With `controls` it may
-    have control characters from U+0080 to U+009F."""
+    """Return what is wrong with a text, as what follows its name, or None.
+
+    With `controls` it may have control characters from U+0080 to U+009F.
+    """
     if not isinstance(text, str):
         return f"is {text!r:.80}, not text"
     if not text.strip():
@@ -58,8 +60,10 @@ def text_fault(text: Any, controls: bool = False) -> str | None:
 
 
 def read_rows(path: Path, form: str, columns: Collection[str]) -> Iterator[Row]:
-    """Yield the rows of a file; one without all `columns` comes with what is wrong with it. White
-    space around a field is removed. Raises `UserError` for a file that cannot be read."""
+    """Yield the rows of a file; one without all `columns` comes with what is wrong with it.
+
+    White space around a field is removed. Raises `UserError` for a file that cannot be read.
+    """
     rows: Iterator[Row]
     if form == "parquet":
         # The plan names forms, and loads no pyarrow.
@@ -92,17 +96,22 @@ def decode(content: bytes, name: Path | str) -> str:
 
 
 def lines_of(text: str) -> Iterator[tuple[int, str]]:
-    """Yield number and text of the lines that are not blank. Lines end at line feeds alone:
-    sentences may hold U+2028 and such."""
+    """Yield number and text of the lines that are not blank.
+
+    Lines end at line feeds alone: sentences may hold U+2028 and such.
+    """
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip(" \r"):
             yield number, line.removesuffix("\r")
 
 
 def rows_of(text: str, name: Path | str, form: str) -> Iterator[Row]:
-    """Yield the rows of a text in a form; blank lines are none. Quoted fields may span lines. A row
-    with other columns than the header, or that is no JSON object, comes with what is wrong. Raises
-    `UserError`, naming `name`, for two columns of one name, or malformed quotes of a csv."""
+    """Yield the rows of a text in a form; blank lines are none.
+
+    Quoted fields of csv and tsv files may span lines. A row with other columns than the header, or
+    one that is no JSON object, is yielded with what is wrong with it. Raises `UserError`, naming
+    `name`, for two columns of one name, or malformed quotes of a csv.
+    """
     if form == "jsonl":
         yield from ((number, line, _parsed(line)) for number, line in lines_of(text))
         return
@@ -127,9 +136,11 @@ def _parsed(line: str) -> Fields | str:
 
 
 def _tsv(text: str) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield (line, text, fields) of the records of a tsv file, the header first. Quotes are read as
-    in RFC 4180 where that gives as many fields as the header has; a field may span lines that are
-    not rows of their own. Otherwise quotes are text, as in GLUE's files."""
+    """Yield (line, text, fields) of the records of a tsv file, the header first.
+
+    Quotes are read as in RFC 4180, where that gives as many fields as the header has; a field may
+    span lines, if they are not rows of their own. Otherwise quotes are text, as in GLUE's files.
+    """
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     at = width = 0
     while at < len(lines):

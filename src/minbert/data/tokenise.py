@@ -30,9 +30,12 @@ def make(job: Job) -> None:
 
 
 def tokenise(examples: Path, tokenizer_json: Path, out: Path) -> None:
-    """Write the token table of the example table `examples`, in its order, to the parquet file
-    `out`: ids without special tokens, at most 510 a sentence; `tokens2` is null for single
-    sentences. A literal `[SEP]` in a sentence becomes the special token, as in `transformers`."""
+    """Write the token table of the example table `examples` to the parquet file `out`.
+
+    Rows keep their order; `tokens1` and `tokens2` are ids without special tokens, at most 510
+    each; `tokens2` is null for single sentences. A literal `[SEP]` in a sentence becomes the
+    special token, as in `transformers`. Raises `UserError` for a missing or damaged input.
+    """
     table, tokenizer = read_file(examples), load_tokenizer(tokenizer_json)
     columns = {"id": table["id"], "split": table["split"], "label": table["label"].cast("float")}
     for number in "12":

@@ -1,5 +1,7 @@
 """A backbone's tokenizer: made from all that a Hugging Face folder says, and how it frames rows.
-Ids and token types are those of `AutoTokenizer` (transformers 4.57), or the folder is refused."""
+
+Ids and token types are those of `AutoTokenizer` (transformers 4.57), or the folder is refused.
+"""
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
@@ -44,8 +46,10 @@ _MERGE = (
 
 
 class Framing(NamedTuple):
-    """Ids of the special tokens before a sequence, between the sentences of a pair, and after. With
-    `two_types` the second sentence, and what is after it, has token type 1."""
+    """Ids of the special tokens before a sequence, between the sentences of a pair, and after.
+
+    With `two_types` the second sentence, and what is after it, has token type 1.
+    """
 
     before: tuple[int, ...]
     between: tuple[int, ...]
@@ -93,9 +97,11 @@ def save_tokenizer(tokenizer: Tokenizer, out: Path) -> None:
 
 
 def folder_tokenizer(folder: Path, arch: Architecture) -> Tokenizer:
-    """Make the tokenizer of a Hugging Face folder, whose encoder is `arch`. `UserError` names file
-    and key if a file is missing or damaged, if files contradict each other, or if ids do not fit
-    the embeddings or the special tokens in `config.json`."""
+    """Make the tokenizer of a Hugging Face folder, whose encoder is `arch`.
+
+    Raises `UserError`, naming file and key, if a file is missing or damaged, if files contradict
+    each other, or if ids do not fit the embeddings or the special tokens in `config.json`.
+    """
     path = next((path for name in TOKENIZERS if (path := folder / name).is_file()), None)
     if path is None:
         raise UserError(f"{folder}: has neither {' nor '.join(TOKENIZERS)}. {_MERGE}")
@@ -148,7 +154,9 @@ def _contradictions(
     said: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[tuple[str, str]]:
     """Yield what the files beside a tokenizer, or its class, say otherwise: file, and the problem.
-    The file is "" if it is the tokenizer's own."""
+
+    The file is "" if it is the tokenizer's own.
+    """
     read = {key: (tokenizer.normalizer, name) for key, name in _OPTIONS.items() if kind in _BERT}
     read["add_prefix_space"] = (tokenizer.pre_tokenizer, "add_prefix_space")
     for key, (part, name) in read.items():

@@ -14,9 +14,12 @@ from minbert.evaluate.scoring import Floats
 
 
 class Predicted(NamedTuple):
-    """The labelled examples of dev: `ids` [n], `label` [n]; `prediction` [runs, n], `scores`
-    [runs, n, outputs]: probabilities of the classes, or of class 1, or the value. There are no
-    outputs if a run lacks those of classes, as from a lean bundle."""
+    """The labelled examples of dev: `ids` [n], `label` [n], and what runs predict of them.
+
+    `prediction` is [runs, n]; `scores` [runs, n, outputs] are probabilities of the classes, or of
+    class 1, or the value. There are no outputs if a run lacks those of classes, as from a lean
+    bundle.
+    """
 
     ids: list[str]
     label: Floats

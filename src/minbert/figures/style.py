@@ -118,8 +118,7 @@ _SPAN = 0.2  # of scores: a shorter axis would make differences that are noise l
 
 
 def ends(shown: Iterable[Interval], lines: Iterable[float] = ()) -> tuple[float, float]:
-    """Return the ends of an axis: all points and `lines`, and the bars as far as that leaves them
-    readable.
+    """Return the ends of an axis: all points and `lines`, and bars as far as all stay readable.
 
     Over two seeds an interval may be ten times as long as all points are apart.
     """

@@ -1,8 +1,8 @@
 """Scaled dot-product attention of packed rows (Vaswani et al., 2017, section 3.2.1).
 
 On a CPU each head's queries, keys and values of rows of similar length are gathered into blocks of
-one shape: a few batched products with little padding. Elsewhere all rows are padded to the longest:
-an accelerator is faster with one kernel than with many.
+one shape: attention is then a few batched products with little padding. Elsewhere all rows are
+padded to the longest: an accelerator is faster with one kernel than with many.
 """
 
 from collections.abc import Iterator
@@ -18,8 +18,10 @@ from minbert.model.dropout import apply_mask, dropout_mask, kept_share
 from minbert.model.packed import Packed
 
 GROUP_COST = 1500
-"""What one more group costs, in attention scores per head. Measured with the built-in backbone and
-MiniLM, 16 and 128 rows: 500 to 5,000 are about as fast."""
+"""What one more group costs, in attention scores per head.
+
+Measured with the built-in backbone and MiniLM, 16 and 128 rows: 500 to 5,000 are about as fast.
+"""
 
 REGISTER = 64
 """Bytes that a CPU computes on at once. Softmax takes keys one by one that do not fill it: with 13
@@ -36,9 +38,9 @@ def attend(
 ) -> Tensor:
     """Return each token's context, [T, H], from its query, key and value in `projected` [T, 3H].
 
-    With one `query` a row, that of its first token, [B, H], return the rows' contexts, [B, H], from
-    keys and values in `projected` [T, 2H]. `p` is the dropout of attention weights. A token attends
-    to those at most `window` places away, if given.
+    With one `query` a row, that of its first token, [B, H], return the rows' contexts, [B, H];
+    `projected` then has keys and values, [T, 2H]. `p` is the dropout of attention weights. A token
+    attends to those at most `window` places away, if given.
     """
     if window is not None and batch.longest - 1 <= window:
         window = None  # which all tokens of all rows are in
@@ -73,7 +75,9 @@ def _attend_padded(
 
 def seen(place: Any, lengths: Any, queries: int, window: int | None) -> Any:
     """Return whether a row's first `queries` see the key at each `place`, [B, 1 or queries, keys].
-    Takes and returns arrays or tensors. With a `window` padding sees all: not to be NaN."""
+
+    Takes and returns arrays or tensors. With a `window` padding sees all: not to be NaN.
+    """
     lengths = lengths[:, None, None]
     asking = place[:queries, None]
     real = place < lengths
@@ -81,9 +85,11 @@ def seen(place: Any, lengths: Any, queries: int, window: int | None) -> Any:
 
 
 class Blocks(NamedTuple):
-    """Where a batch's vectors (one head's query, key or value of a token) stand in its blocks. A
-    block has all heads of rows of similar length: places of queries, then of keys, then of values,
-    as many for each row and head. `shapes` has three of [rows * heads, places] a block."""
+    """Where a batch's vectors (one head's query, key or value of a token) stand in its blocks.
+
+    A block has all heads of rows of similar length: places of queries, then of keys, then of
+    values, each as many for a row and head. `shapes` has three of [rows * heads, places] a block.
+    """
 
     shapes: list[tuple[int, int]]
     biases: list[Tensor | None]
@@ -106,9 +112,9 @@ def make_blocks(
     """Return the blocks of `batch`.
 
     Vectors are the heads' queries, keys and values of each token, [T * 3 * heads]; with `one_query`
-    the queries of each row, then the keys and values of each token, [(B + T * 2) * heads]. A
-    block's keys are padded to a multiple of `lanes`, and seen at most `window` places away, if
-    given.
+    the queries of each row, then the keys and values of each token, [(B + T * 2) * heads]. The keys
+    of a block are padded to a multiple of `lanes`. A query sees keys at most `window` places away,
+    if given.
     """
     lengths = batch.lengths.numpy()
     first = np.empty((batch.rows, 3, heads), np.int64)  # of the places of each row and head
@@ -141,7 +147,10 @@ def padded(length: int, lanes: int) -> int:
 
 def length_ranges(lengths: np.ndarray, lanes: int) -> list[tuple[int, int]]:
     """Return each group's shortest and longest length: the cheapest split of the sorted `lengths`.
-    A group of n rows up to L long costs n * L times L `padded` by `lanes`, and `GROUP_COST`."""
+
+    A group of n rows up to L long costs n * L times L `padded` to a multiple of `lanes`, and
+    `GROUP_COST`.
+    """
     different, counts = (found.tolist() for found in np.unique(lengths, return_counts=True))
     rows = np.cumsum([0, *counts]).tolist()
     best: list[tuple[float, list[tuple[int, int]]]] = [(0.0, [])]  # of the first n lengths

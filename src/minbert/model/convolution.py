@@ -9,9 +9,11 @@ from minbert.spec.task import Convolution
 
 
 class TokenConvolution(nn.Module):
-    """ReLU of a 1-D convolution with as many filters as features, [T, H] to [T, H]. The kernel is
-    centred on each token; beyond a row's ends are zeros, so rows do not mix. With `residual` the
-    input is added to the output. Weights start as `torch.nn.Conv1d`'s."""
+    """ReLU of a 1-D convolution with as many filters as features, [T, H] to [T, H].
+
+    The kernel is centred on each token; beyond a row's ends there are zeros, so rows do not mix.
+    With `residual` the input is added to the output. Weights start as `torch.nn.Conv1d`'s.
+    """
 
     def __init__(self, hidden: int, convolution: Convolution) -> None:
         super().__init__()

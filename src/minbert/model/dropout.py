@@ -13,8 +13,11 @@ def kept_share(p: float) -> float:
 
 
 def dropout_mask(shape: torch.Size, p: float, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Draw 0 with probability `p`, rounded to a multiple of 1/65536, and 1 elsewhere, on a CPU.
-    torch would draw a whole number per entry, which takes longer than the layers around it."""
+    """Draw 0 with probability `p` and 1 elsewhere, on a CPU.
+
+    With 16 bits `p` is rounded to a multiple of 1/65536. torch would draw a whole number per entry,
+    which takes longer than the layers around it.
+    """
     count = shape.numel()
     # The whole range: torch's default one leaves the highest bit out.
     bits = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
@@ -31,7 +34,9 @@ def apply_mask(x: Tensor, mask: Tensor | None) -> Tensor:
 
 class Dropout(nn.Module):
     """Zeroes entries with probability `p` and divides the others by `kept_share`, in training only.
-    So the mean is kept exactly."""
+
+    So the mean is kept exactly.
+    """
 
     def __init__(self, p: float) -> None:
         super().__init__()

@@ -1,5 +1,7 @@
-"""BERT's encoder on packed batches (Devlin et al., 2019, section 3; Vaswani et al., 2017). Those of
-DistilBERT, RoBERTa and ELECTRA are the same but for what their `Architecture` says."""
+"""BERT's encoder on packed batches (Devlin et al., 2019, section 3; Vaswani et al., 2017).
+
+Those of DistilBERT, RoBERTa and ELECTRA are the same but for what their `Architecture` says.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -15,15 +17,19 @@ from minbert.spec.stage import Dropout as Rates
 
 
 def table(rows: int, width: int) -> nn.Embedding:
-    """Return an embedding whose weights are not drawn. torch's own draws would be unused, and on
-    its meta device they cost a second."""
+    """Return an embedding whose weights are not drawn.
+
+    torch's own draws would be unused, and on its meta device they cost a second.
+    """
     return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
 
 
 class Embeddings(nn.Module):
-    """Normalised sum of word, position and token type embeddings, as far as there are such. `noise`
-    [T, H] is added to what the layers receive, before dropout. Embeddings of another width are
-    mapped to H after dropout (Clark et al., 2020), and noise is added last."""
+    """Normalised sum of word, position and token type embeddings, as far as there are such.
+
+    `noise` [T, H] is added to what the layers receive, before dropout. Embeddings of another width
+    are mapped to H after dropout (Clark et al., 2020), and noise is added last.
+    """
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
@@ -56,9 +62,9 @@ class Embeddings(nn.Module):
 class Sublayer(nn.Module):
     """What attention and feed-forward have in common: x to norm(x + dropout(f(x))), [T, H].
 
-    Where norms come first it is x + dropout(f(norm(x))) (Xiong et al., 2020). An `adapter` changes
-    what is added. A subclass sets its first map, then calls `_end`: the order of weights decides
-    how they are drawn and summed.
+    Where norms come first it is x + dropout(f(norm(x))) instead (Xiong et al., 2020). An `adapter`
+    changes what is added. A subclass sets its first map, then calls `_end`: the order of weights
+    decides how they are drawn and summed.
     """
 
     norm: nn.Module
@@ -130,8 +136,10 @@ class FeedForward(Sublayer):
 
 
 class Layer(nn.Module):
-    """One transformer layer, `number` from 0: attention, then feed-forward. If norms come first,
-    the last layer normalises its output, too."""
+    """One transformer layer, `number` from 0: attention, then feed-forward.
+
+    If norms come first, the last layer normalises its output, too.
+    """
 
     def __init__(self, arch: Architecture, dropout: Rates, number: int) -> None:
         super().__init__()
@@ -158,8 +166,9 @@ class Pooler(nn.Module):
 
 class Stack(nn.Module):
     """Some `parts` of an encoder: the embeddings or not, a run of layers, the pooler or not.
-    Parameter names are those of the backbone's file: `layers.6` is its seventh layer in any
-    stack."""
+
+    Parameter names are those of the backbone's file: `layers.6` is its seventh layer in any stack.
+    """
 
     def __init__(self, arch: Architecture, dropout: Rates, parts: Parts) -> None:
         super().__init__()
@@ -174,9 +183,11 @@ class Stack(nn.Module):
         noise: Tensor | None = None,
         first_only: bool = False,
     ) -> Tensor:
-        """Return [T, H] from the stack's own embeddings, with `noise` [T, H] added, or from
-        `hidden` [T, H] of the one below. With `first_only` the last layer computes each row's first
-        token alone, [B, H]: the same numbers, less work."""
+        """Return [T, H], from the stack's own embeddings or from `hidden` [T, H] of the one below.
+
+        `noise` [T, H] is added to the stack's own embeddings. With `first_only` the last layer
+        computes each row's first token alone, [B, H]: the same numbers, less work.
+        """
         if self.embeddings is not None:
             hidden = self.embeddings(batch, noise)
         assert hidden is not None

@@ -15,13 +15,13 @@ from minbert.model.sharing import SharedEncoder
 class Fusion(nn.Module):
     """Adds a mixture of what frozen adapters would add (Pfeiffer et al., 2021, section 3.2).
 
-    For each token the query is the sublayer's output; keys and values are the adapters' changes to
-    it; their softmax weights mix the values: [T, H] to [T, H]. There is no temperature, no dropout,
-    and no bias of keys, which would add the same to all scores.
+    For each token the query is the sublayer's output; keys and values are the adapters' changes
+    to it; their softmax weights mix the values: [T, H] to [T, H]. There is no temperature and no
+    dropout. Keys have no bias: it would add the same to the scores of all adapters.
 
-    q . (K c) is (K^T q) . c, and a sum of w V c is V times a sum of w c; so each map is applied
-    once, however many adapters there are. Once `attention` is a number, all tokens' weights are
-    added to it.
+    q . (K c) is (K^T q) . c, and a sum of w V c is V times a sum of w c; so each of the three maps
+    is applied once, however many adapters there are. Once `attention` is a number, the weights of
+    all tokens are added to it.
     """
 
     attention: Any = None

@@ -28,9 +28,9 @@ def convert_hugging_face(folder: Path, out: Path) -> Architecture:
     """Convert a Hugging Face `folder` to a backbone folder `out`; return its architecture.
 
     Reads `config.json`, `model.safetensors` or its shards, and the tokenizer's files; writes
-    `model.safetensors` (float32, names of `whole_encoder`), `config.json` and `tokenizer.json`.
-    Without a pooler there is a new one. `UserError` names file and tensor if one is missing, unfit,
-    or a pickle.
+    `model.safetensors` (float32, names of `whole_encoder`), `config.json` and `tokenizer.json`. An
+    encoder without a pooler gets a new one. Raises `UserError`, naming file and tensor, if
+    something is missing, unfit, or a pickle.
     """
     arch = from_hugging_face(folder / "config.json")
     tokenizer = folder_tokenizer(folder, arch)
@@ -103,8 +103,10 @@ def write_hugging_face(
     max_length: int,
 ) -> None:
     """Write what `AutoModel` and `AutoTokenizer` load: an encoder's `state`, and its tokenizer.
+
     `state` has the names of `whole_encoder`; a pooler is left out if the kind of encoder has none.
-    Sequences are truncated to `max_length` tokens by default."""
+    Sequences are truncated to `max_length` tokens by default.
+    """
     tokenizer = load_tokenizer(tokenizer_json)
     around = framing(tokenizer, tokenizer_json)
     # RoBERTa's positions are counted from this id; elsewhere padding is masked, whatever it is.

@@ -11,8 +11,10 @@ from minbert.spec.stage import Dropout as Rates
 
 
 class ModernAttention(Attention):
-    """Attention to all tokens or to a window, with rotary positions (Su et al., 2021). In the first
-    layer the embeddings' norm stands for its own."""
+    """Attention to all tokens or to a window, with rotary positions (Su et al., 2021).
+
+    In the first layer the embeddings' norm stands for its own.
+    """
 
     def __init__(self, arch: Architecture, dropout: Rates, number: int) -> None:
         super().__init__(arch, dropout, number)
@@ -35,8 +37,10 @@ class ModernAttention(Attention):
 
 
 def angles(batch: Packed, base: float, size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return cosine and sine of each token's angles, [T, 1, 1, size]. Entries n and n + size / 2 of
-    a vector are turned by position / base^(2 n / size)."""
+    """Return cosine and sine of each token's angles, [T, 1, 1, size].
+
+    Entries n and n + size / 2 of a vector are turned by position / base^(2 n / size).
+    """
     even = torch.arange(0, size, 2, device=batch.tokens.device).float()
     angle = batch.positions[:, None] * (1.0 / base ** (even / size))
     whole = torch.cat([angle, angle], 1)[:, None, None]

@@ -18,9 +18,11 @@ Batches = Sequence[tuple[str, Any]]
 
 
 class Heads(nn.Module):
-    """The heads of a stage's tasks, by name in `heads`: from pooled embeddings to logits. Each is
-    of the kind that the task's `head` names, with the task's `features` of a pair's two embeddings
-    as its input (Reimers and Gurevych, 2019, section 3)."""
+    """The heads of a stage's tasks, by name in `heads`: from pooled embeddings to logits.
+
+    Each is of the kind that the task's `head` names, with `spec.tasks[name].features` of a pair's
+    two embeddings as its input (Reimers and Gurevych, 2019, section 3).
+    """
 
     def __init__(self, spec: StageSpec) -> None:
         super().__init__()
@@ -35,8 +37,10 @@ class Heads(nn.Module):
         self.heads[name] = make(width, TASKS[name].classes, task.head)
 
     def from_pooled(self, task: str, pooled: Tensor) -> Tensor:
-        """Return logits [B, classes] of `pooled` embeddings [B, H]. Of siamese pairs there are 2 B:
-        those of all first sentences, then those of all second ones."""
+        """Return logits [B, classes] of `pooled` embeddings [B, H].
+
+        Of siamese pairs there are 2 B: those of all first sentences, then those of all second ones.
+        """
         features = self.spec.tasks[task].features
         if features:
             u, v = pooled.chunk(2)
@@ -62,9 +66,11 @@ class Heads(nn.Module):
 
 
 class MultitaskModel(Heads):
-    """The encoder, and for each task of `spec`, trained or not, its pooling, perhaps a convolution
-    before it, and its head. Weights are new, drawn from torch's default generator;
-    `encoder.load_backbone` gives the encoder pretrained ones."""
+    """The encoder, and for each task of `spec`, trained or not, its pooling and its head.
+
+    A task may have a convolution between the two. Weights are new, drawn from torch's default
+    generator; `encoder.load_backbone` gives the encoder pretrained ones.
+    """
 
     def __init__(self, arch: Architecture, spec: StageSpec) -> None:
         super().__init__(spec)
@@ -82,9 +88,11 @@ class MultitaskModel(Heads):
             self._poolings[name] = load_part("pooling", task.pooling)()
 
     def pooled(self, batches: Batches, noise: Tensor | None = None) -> list[Tensor]:
-        """Return the embeddings of the rows of each (task, batch), [rows, H], float32. `noise` [T,
-        H] is added to the embeddings of all T tokens. Several batches go through the layers that
-        they share as one: only if the encoder's tasks `can_run_jointly`."""
+        """Return the embeddings of the rows of each (task, batch), [rows, H], float32.
+
+        `noise` [T, H] is added to the embeddings of all T tokens. Several batches go through the
+        layers that they share as one: only if the encoder's tasks `can_run_jointly`.
+        """
         firsts = [
             self._poolings[task].first_only and task not in self.convolutions for task, _ in batches
         ]

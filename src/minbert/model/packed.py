@@ -13,9 +13,11 @@ from torch import Tensor
 
 @dataclass
 class Packed:
-    """B rows (sequences) of T real tokens in all, end to end, without padding. `tokens` and `types`
-    are int64 [T]; `lengths` is int64 [B], each at least 1; `longest` is the largest of them, known
-    without waiting for a device. The rest is derived on first use and kept."""
+    """B rows (sequences) of T real tokens in all, end to end, without padding.
+
+    `tokens` and `types` are int64 [T]; `lengths` is int64 [B], each at least 1; `longest` is the
+    largest of them, known without waiting for a device. The rest is derived on first use and kept.
+    """
 
     tokens: Tensor
     types: Tensor

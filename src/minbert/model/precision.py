@@ -1,6 +1,8 @@
-"""Layers that compute in their input's precision, beside weights in fp32. In bf16 everything from
-the embeddings to the last layer's output is bf16; weights, their gradients and what the optimiser
-keeps stay fp32."""
+"""Layers that compute in their input's precision, beside weights in fp32.
+
+In bf16 everything between the embeddings and the last layer's output is bf16: nothing changes dtype
+on the way. Weights, their gradients and what the optimiser keeps stay fp32.
+"""
 
 from typing import Any
 
@@ -23,8 +25,11 @@ class _Rounded(torch.autograd.Function):
 
 
 class Linear(nn.Linear):
-    """A linear layer that computes in its input's dtype. It keeps a copy of its weight in that
-    dtype, made anew when the weight has changed: once a step, however many passes a step has."""
+    """A linear layer that computes in its input's dtype.
+
+    It keeps a copy of its weight in that dtype, and makes it anew when the weight has changed:
+    once a step, however many passes a step has.
+    """
 
     _copy: Tensor
     _made_from: tuple[object, ...] = ()

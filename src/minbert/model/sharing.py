@@ -14,7 +14,9 @@ from minbert.spec.stage import Dropout
 
 class SharedEncoder(nn.Module):
     """One encoder per task; they share what `shared` says, and each has its own copy of the rest.
-    Weights are BERT's random initialisation until `load_backbone`."""
+
+    Weights are BERT's random initialisation until `load_backbone`.
+    """
 
     def __init__(
         self, arch: Architecture, tasks: Sequence[str], shared: Parts, dropout: Dropout
@@ -43,10 +45,10 @@ class SharedEncoder(nn.Module):
     ) -> list[Tensor]:
         """Return the last layer of each (task, batch), [T, H], or [B, H] for `first_only`.
 
-        The latter is of each row's first token alone; it is whole, [T, H], if the last layer is
-        shared and not all of the tasks have it `first_only`. `noise` [T, H] is added to the
-        embeddings. Several batches, of tasks that `can_run_jointly`, go through the shared layers
-        as one.
+        The latter has the output of each row's first token alone. It is left whole, [T, H], if the
+        last layer is shared and not all of the tasks have it `first_only`. `noise` [T, H] is added
+        to the embeddings. There may be several batches if tasks `can_run_jointly`: they go through
+        the shared layers as one.
         """
         own = [self.own[task] for task, _ in batches]
         if self.shared.embeddings is None:

@@ -17,8 +17,10 @@ CHECKSUM = "sha256"
 
 
 def save_weights(path: Path, state: Mapping[str, Tensor], **metadata: str) -> None:
-    """Write `state` to the safetensors file `path`, whole or not at all. Its header has `metadata`,
-    or the checksum if there are none."""
+    """Write `state` to the safetensors file `path`, whole or not at all.
+
+    Its header has `metadata`, or the checksum if there are none.
+    """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
     with whole(path) as temporary:
         temporary.touch()

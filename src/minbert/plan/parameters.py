@@ -14,9 +14,11 @@ from minbert.spec.task import TASKS
 
 
 class Counts(TypedDict):
-    """Parameters of a stage's model. `total` is `encoder` + `heads`, all copies counted, adapters
-    with the encoder and convolutions with the heads; `trainable` is those that the stage's trained
-    tasks may change."""
+    """Parameters of a stage's model, all copies counted: `total` is `encoder` + `heads`.
+
+    Adapters count with the encoder, convolutions with the heads. `trainable` is those that the
+    stage's trained tasks may change.
+    """
 
     total: int
     trainable: int

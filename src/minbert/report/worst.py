@@ -22,8 +22,7 @@ LONGEST = 300
 
 
 class OverRuns(NamedTuple):
-    """What runs predict of each example: the commonest class or the mean value, the mean error, and
-    how many runs are right.
+    """What runs predict: the commonest class or mean value, the mean error, how many are right.
 
     An error is 1 minus the probability of the label, or the distance from it; of classes without
     probabilities, as from a lean bundle, 1 if wrong. A value is right within a tenth of the labels'

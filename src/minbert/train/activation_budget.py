@@ -26,9 +26,9 @@ SMALL = 5 * 2**28
 def activation_budget(device: torch.device, threads: int, module: Module) -> float:
     """Return the bytes that the activations of `module` may take.
 
-    On a CPU memory is divided among as many jobs as its cores have room for, the same at every call
-    on a machine: how batches are divided decides the last bits of a result. On a GPU it is four
-    fifths of what is free when the job begins.
+    On a CPU the machine's memory is divided among as many jobs as its cores have room for. It is
+    the same at every call on a machine, because how batches are divided decides the last bits of a
+    result. On a GPU it is four fifths of what is free when the job begins.
     """
     if device.type == "cuda":
         return 2 * SHARE * torch.cuda.mem_get_info(device)[0]
@@ -39,9 +39,11 @@ def activation_budget(device: torch.device, threads: int, module: Module) -> flo
 
 
 def divide(sizes: np.ndarray, budget: float) -> Iterator[slice]:
-    """Divide items of `sizes` (bytes) that take more than the `budget` together. Each slice has one
-    item, or takes at most `PART` of it. A batch that fits stays whole: two parts of 16 sentences
-    cost BERT-base 11 % more time."""
+    """Divide items of `sizes` (bytes) that take more than the `budget` together.
+
+    Each slice has one item, or takes at most `PART` of it: two parts of 16 sentences cost BERT-base
+    11 % more time, so a batch that fits stays whole.
+    """
     budget *= 1 if sizes.sum() <= budget else PART
     start, total = 0, 0.0
     for place, size in enumerate(sizes):

@@ -9,8 +9,10 @@ from minbert.train.finetune import Finetuned
 
 
 class AdapterTuned(Finetuned):
-    """One set of adapters, trained by all tasks of the stage, and one head per task. The backbone
-    is frozen and not saved; its dropout stays on in training."""
+    """One set of adapters, trained by all tasks of the stage, and one head per task.
+
+    The backbone is frozen and not saved; its dropout stays on in training.
+    """
 
     trained = staticmethod(without_backbone)
 

@@ -22,8 +22,10 @@ def make(job: Job) -> None:
 
 def download(name: str, revision: str) -> Path:
     """Return a folder with the backbone's files at `revision` (40 hex digits), from hub or cache.
-    Only safetensors weights are downloaded, never pickles. `UserError` names two ways without the
-    hub."""
+
+    Only safetensors weights are downloaded, never pickles. Raises `UserError` naming two ways
+    without the hub if it cannot be reached or does not have the files.
+    """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 

@@ -17,7 +17,9 @@ from minbert.model.weights import load_weights, save_weights
 
 class Part:
     """A part of a run that must survive an interruption: the attributes whose names are `kept`.
-    They are tensors, generators, parts and plain values, in dicts and lists; None is no part."""
+
+    They are tensors, generators, parts and plain values, in dicts and lists; None is no part.
+    """
 
     kept: ClassVar[tuple[str, ...]] = ()
 
@@ -87,8 +89,10 @@ class Checkpoints:
 
     def resume(self, run: Part, computed_on: str) -> str:
         """Load the newest state, if any, into `run`, to be saved later; return why not, or "".
-        Nothing is loaded of a state that is damaged, or not `computed_on` the same kind of device
-        in the same precision: on a CPU, embeddings have a different state."""
+
+        A state is refused, and nothing loaded, if it is damaged, or if it was not `computed_on` the
+        same kind of device in the same precision: on a CPU, embeddings have a different state.
+        """
         self.run, self.computed_on = run, computed_on
         states = list(self.folder.glob("state-*.pt"))
         if not states:

@@ -21,7 +21,9 @@ def set_up(device: str, precision: str, threads: int) -> tuple[torch.device, str
 
 def choose_device(requested: str) -> torch.device:
     """Return the device for `auto` (a CUDA GPU if there is one), `cpu`, `mps`, `cuda` or `cuda:N`.
-    Raises `UserError` for any other word, and if torch does not see the device."""
+
+    Raises `UserError` for any other word, and if torch does not see the device.
+    """
     if requested == "auto":
         requested = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -35,9 +37,11 @@ def choose_device(requested: str) -> torch.device:
 
 
 def choose_precision(requested: str, device: torch.device) -> str:
-    """Return `fp32` or `bf16`; `auto` is bf16 where the device computes faster in it: an AMD GPU,
-    one of NVIDIA's since Ampere (older ones emulate bf16), and a CPU with AMX or AVX-512's bf16
-    products if a short probe finds them faster."""
+    """Return `fp32` or `bf16`; `auto` is bf16 where the device computes faster in it.
+
+    That is an AMD GPU, one of NVIDIA's since Ampere (older ones emulate bf16), and a CPU with AMX
+    or AVX-512's bf16 products if a short probe finds them faster.
+    """
     if requested != "auto":
         return requested
     faster: object = False
@@ -89,9 +93,12 @@ def set_up_memory() -> None:
     """Let this process keep what it needs again, and no more; call it before the first product.
 
     glibc would return gradients and activations to the system at the end of each step, which then
-    clears their pages for the next: a tenth of a step in bf16. It keeps them until
-    `release_memory`. oneDNN compiles code for each shape of bf16 products: as batches differ in
-    their tokens, the 1,000 that it would keep take half a gigabyte; the layers of a step need 50.
+    clears every page of them for the next: a tenth of a step in bf16. It is kept until
+    `release_memory`.
+
+    oneDNN, which computes bf16 products, compiles code for each shape. Batches differ in their
+    number of tokens, so the 1,000 that it would keep take half a gigabyte; the layers of a step
+    need 50.
     """
     for name, count in KERNELS.items():
         os.environ.setdefault(name, count)

@@ -30,8 +30,10 @@ Outputs = Mapping[str, Tensor]
 
 def dev_masks(ids: Sequence[str], selection_split: SelectionSplit) -> dict[str, np.ndarray]:
     """Return which dev examples scores are reported on, as bool [N] `dev`, and which ones choose.
-    With `dev` both are all, as in the papers, which flatters every run. With `half` those whose id
-    has an even hash choose: `selection`, the same ones for every run."""
+
+    With `dev` they are the same, all of them, as in the papers, which flatters every run. With
+    `half` those whose id has an even hash choose: `selection`, the same ones for every run.
+    """
     if selection_split == "dev":
         return {"dev": np.ones(len(ids), dtype=bool)}
     even = np.array([sha256(one.encode()).digest()[0] % 2 == 0 for one in ids], dtype=bool)
@@ -41,8 +43,10 @@ def dev_masks(ids: Sequence[str], selection_split: SelectionSplit) -> dict[str, 
 def score_dev(
     model: TrainableModel, history: History, outputs: Outputs
 ) -> dict[str, dict[str, float]]:
-    """Log and return the scores by task of the dev `outputs` of all trained tasks. They are by
-    split: `dev` and, if a half of it chooses the epoch, `selection`. The last choose."""
+    """Log and return the scores by task of the dev `outputs` of all trained tasks.
+
+    They are by split: `dev` and, if a half of it chooses the epoch, `selection`. The last choose.
+    """
     found, how = dict[str, dict[str, float]](), model.module.spec.selection_split
     masks = {task: dev_masks(model.examples[task]["dev"].ids, how) for task in outputs}
     for split in next(iter(masks.values())):
@@ -59,9 +63,9 @@ def score_dev(
 def predictions(model: TrainableModel, best: Outputs, last: Outputs) -> pa.Table:
     """Return the rows of `predictions.parquet`, those of a model with the best epoch's weights.
 
-    `best` and `last` are dev outputs of the best epoch and the last one, of the trained tasks; the
-    column `last` is null elsewhere. `split` is `selection` for dev examples that chose, if a half
-    did.
+    `best` and `last` are the outputs of the best epoch and the last one, of the trained tasks. The
+    column `last` is null for other splits and tasks. `split` is `selection` for dev examples that
+    chose the epoch, if a half did.
     """
     spec, tables = model.module.spec, []
     for split in ("dev", "test"):

@@ -23,9 +23,11 @@ TOKENS_A_BATCH = {"cpu": 4096, "mps": 4096, "cuda": 65536}  # padded, in evaluat
 
 
 class Examples:
-    """One task's examples of one split: ids, and labels [N], float32, NaN if not public. For
-    siamese pairs sequences 0..N-1 are the first sentences and N..2N-1 the second ones. `inputs`
-    holds them all, as tokens (`Sequences`) or as features of a frozen encoder."""
+    """One task's examples of one split: ids, and labels [N], float32, NaN if not public.
+
+    For siamese pairs sequences 0..N-1 are the first sentences and N..2N-1 the second ones. `inputs`
+    holds them all, as tokens (`Sequences`) or as features of a frozen encoder.
+    """
 
     def __init__(self, table: pa.Table, siamese: bool, inputs: Any, device: torch.device) -> None:
         self.siamese, self.inputs = siamese, inputs
@@ -72,8 +74,10 @@ class Sequences:
 
     @torch.no_grad()
     def pool(self, encode: Callable[[Packed], Tensor]) -> Tensor:
-        """Return what `encode` makes of every sequence, float32 [S, H]. Each distinct one is
-        encoded once, in batches of similar lengths."""
+        """Return what `encode` makes of every sequence, float32 [S, H].
+
+        Each distinct one is encoded once, in batches of similar lengths.
+        """
         rows, places = self.distinct()
         batches = list(by_length(self.lengths[rows], TOKENS_A_BATCH[self.device.type]))
         found = torch.cat([encode(self.pack(rows[batch])).float() for batch in batches])
@@ -94,9 +98,11 @@ def by_length(lengths: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
 def token_examples(
     table: pa.Table, pairing: Pairing, special: Framing, max_length: int, device: torch.device
 ) -> Examples:
-    """Return the examples of a table of tokens. With BERT a sentence is `[CLS] a [SEP]`, a
-    cross-encoded pair `[CLS] a [SEP] b [SEP]` with token types 0 and 1 (Devlin et al., 2019,
-    section 3.2)."""
+    """Return the examples of a table of tokens.
+
+    With BERT a single sentence is `[CLS] a [SEP]`, a cross-encoded pair `[CLS] a [SEP] b [SEP]`
+    with token types 0 and 1 (Devlin et al., 2019, section 3.2).
+    """
     sides = [table.column(name).to_numpy() for name in ("tokens1", "tokens2")]
     if pairing == "cross":
         framed = [frame(a, b, special, max_length) for a, b in zip(*sides, strict=True)]
@@ -116,8 +122,11 @@ def read_splits(tokens: Path, columns: list[str] | None = None) -> dict[str, pa.
 def read_examples(
     tokens: Path, pairing: Pairing, backbone: Path, max_length: int, device: torch.device
 ) -> dict[str, Examples]:
-    """Return the examples of train, dev and test of a `tokens.parquet`. Sequences are cut to
-    `max_length` tokens, or to the positions that the `backbone` (a folder) knows."""
+    """Return the examples of train, dev and test of a `tokens.parquet`.
+
+    Sequences are cut to `max_length` tokens, or to the positions that the `backbone` (a folder)
+    knows.
+    """
     arch = read_architecture(backbone / "config.json")
     special = special_tokens(backbone / "tokenizer.json", arch.two_types)
     longest = min(max_length, arch.positions)
@@ -134,9 +143,11 @@ def special_tokens(tokenizer: Path, two_types: bool) -> Framing:
 
 
 def frame(a: np.ndarray, b: np.ndarray | None, special: Framing, max_length: int) -> np.ndarray:
-    """Return the tokens and the token types of a sentence `a`, or of a pair, int32 [2, n], with n
-    up to `max_length`: the longer sentence is cut first, then both alike. If they cannot be alike,
-    the longer one keeps a token more, the second of two as long."""
+    """Return the tokens and the token types of a sentence `a`, or of a pair, int32 [2, n].
+
+    n is at most `max_length`: the longer sentence is cut first, then both alike. If they cannot be
+    alike, the longer one keeps a token more, the second of two as long.
+    """
     before, between, after, two_types = special
     if b is None:
         b, between, two_types = a[:0], (), False

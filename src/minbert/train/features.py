@@ -34,8 +34,11 @@ def cache_features(
     precision: str = "fp32",
 ) -> None:
     """Write the pooled embeddings of a task's sequences, float32, as safetensors {split: [S, H]}.
-    `spec` has `task`, `pooling`, `pairing` and `max_length`. S is the number of examples, or twice
-    that for siamese pairs (first sentences, then second ones). The encoder runs without dropout."""
+
+    `spec` has `task`, `pooling`, `pairing` and `max_length`. S is the number of sequences: as many
+    as examples, or twice as many for siamese pairs (first sentences, then second ones). The encoder
+    runs without dropout.
+    """
     task, arch = spec["task"], read_architecture(backbone / "config.json")
     encoder = SharedEncoder(arch, [task], shared_parts("all", "bottom", arch.layers), Dropout())
     encoder.load_backbone(load_weights(backbone / WEIGHTS))

@@ -28,8 +28,10 @@ class FusionTuned(AdapterTuned):
 
     def details(self, task: str) -> dict[str, float]:
         """Return the mean attention over the adapters on dev, by `fusion_attention/LAYER/PLACE/N`.
-        LAYER counts from 1, PLACE is `attention` or `feed_forward`, N counts `fuse` from 0. The
-        mean is over the tokens of dev's distinct sequences; it sums to 1 over N."""
+
+        LAYER counts from 1, PLACE is `attention` or `feed_forward`, N counts the adapters in `fuse`
+        from 0. The mean is over the tokens of dev's distinct sequences; it sums to 1 over N.
+        """
         fusions: dict[str, Fusion] = {}
         for name, sublayer in sublayers(self.module.encoder):
             assert isinstance(sublayer.adapter, Fusion)

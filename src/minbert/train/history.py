@@ -37,12 +37,15 @@ Listener = Callable[[Measured], None]
 class History(Part):
     """All measured values of a run, in order; those without a slash are passed on to `listener`.
 
-    Each is logged for where the run is: `done` steps of `epoch` (from 1), `step` in all. Training
-    batches' results stay on the device until a window of steps ends, so that steps need not wait. A
-    window becomes one row per task, the mean loss, and one for the multitask `loss` (the weighted
-    sum over a step's batches). A loss that is not finite raises `UserError`. An epoch's training
-    scores are of the predictions that its batches got while they trained: dropout is on, weights
-    change, and an example drawn twice counts twice.
+    Each is logged for the step and the epoch that the run has come to: `done` steps of `epoch`
+    (from 1), `step` in all.
+
+    Training batches' results stay on the device until a window of steps ends, so that steps need
+    not wait. Each window becomes one row per task, the mean loss, and one for the multitask `loss`
+    (the weighted sum over a step's batches). A loss that is not finite raises `UserError`.
+
+    An epoch's training scores are of the predictions that its batches got while they trained:
+    dropout is on, weights change over the epoch, and an example drawn twice counts twice.
     """
 
     kept = (

@@ -1,6 +1,8 @@
 """AdamW (Loshchilov and Hutter, 2019) that updates rows of embeddings only when they are used.
-Importing `torch.optim` costs a job more than a second, and it would write every row of a vocabulary
-at every step, although a batch looks up only a few hundred."""
+
+Not `torch.optim`'s: importing that costs a job more than a second, and it would write every row
+of a vocabulary at every step, although a batch looks up only a few hundred.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -21,14 +23,14 @@ LEAST = 1e-6
 class AdamW(Part):
     """AdamW on `parameters`: rate, betas, eps and weight decay are `chosen`, as in algorithm 2.
 
-    The rate is multiplied by what `schedule` returns for the number of the step. A parameter
-    without a gradient is neither moved nor decayed, and its step count stays. The `embeddings`
-    among the parameters are updated by `DeferredRows`, `rows` by number: call `flush` before
-    weights are used for anything but training.
+    The rate is multiplied by what `schedule` returns for the number of the step.
+    A parameter without a gradient is neither moved nor decayed, and its own step count stays. The
+    `embeddings` among the parameters are updated by `DeferredRows`, `rows` by number: call `flush`
+    before weights are used for anything but training.
 
     Decay is gathered by parameter until fp32 can hold it. A step's factor 1 - lr * weight_decay is
-    1 in fp32 if lr * weight_decay is below 3e-8: a decay of 1e-3 at a rate of 1e-5 would do
-    nothing.
+    1 in fp32 if lr * weight_decay is below 3e-8: applied at each step, a decay of 1e-3 at a rate of
+    1e-5 does nothing, however many the steps.
     """
 
     kept = ("steps", "due", "moments", "rows")
@@ -143,8 +145,10 @@ class DeferredRows(Part):
         return self.missed.shape[1] - 1
 
     def step(self, gradient: Tensor, lr: float, beta1: float, kept: float) -> None:
-        """Update the rows of the sparse `gradient` [V, H], which the forward pass looked up. `kept`
-        is what decay leaves of all rows."""
+        """Update the rows of the sparse `gradient` [V, H], which the forward pass looked up.
+
+        `kept` is what decay leaves of all rows.
+        """
         gradient = gradient.coalesce()
         rows, values = gradient.indices()[0], gradient.values()
         time, beta2 = self.time + 1, self.chosen.betas[1]

@@ -21,7 +21,12 @@ from minbert.spec.stage import StageSpec
 from minbert.store.job import Job
 from minbert.train.activation_budget import activation_budget
 from minbert.train.checkpoints import Checkpoints, Generators, Part
-from minbert.train.device import device_name, is_out_of_memory, release_memory, set_up
+from minbert.train.device import (
+    device_name,
+    is_out_of_memory,
+    release_memory,
+    set_up,
+)
 from minbert.train.evaluation import predictions, score_dev
 from minbert.train.history import History, Listener
 from minbert.train.optimiser import AdamW
@@ -34,8 +39,10 @@ POINTS = 400
 
 
 def make(job: Job, **surroundings: Any) -> dict[str, Any]:
-    """Train the job's stage with its seed; return the record that is in `run.json`. `surroundings`
-    are `listener`, `checkpoints` and `provenance`, as `train_stage` takes them."""
+    """Train the job's stage with its seed; return the record that is in `run.json`.
+
+    `surroundings` are `listener`, `checkpoints` and `provenance`, as `train_stage` takes them.
+    """
     adapters = sorted(job.needs("adapter").items(), key=lambda named: int(named[0]))
     sources = Sources(
         job.need("backbone.config.json").parent,
@@ -71,8 +78,9 @@ def train_stage(
     """Train one stage and write its files to `out`; return the record that is in `run.json`.
 
     Writes `model.safetensors` and `predictions.parquet` (dev and test), both of the best epoch,
-    `history.parquet` and `run.json`. With `checkpoints` an interrupted run resumes. The record has
-    `provenance`, too: what the run was made from. `how` is what `Loop` takes besides.
+    `history.parquet` and `run.json`. With `checkpoints` an interrupted run resumes from its last
+    state, which is removed when the run has ended. The record has `provenance`, too: what the run
+    was made from. `how` is what `Loop` takes besides.
     """
     checkpoints = checkpoints or Checkpoints(out)
     loop = Loop(spec, seed, sources, checkpoints, **how)
@@ -108,9 +116,11 @@ def train_stage(
 
 
 class Loop(Part):
-    """A stage's model and all that trains it, as the spec says. New heads and dropout draw from
-    torch's default generator, the sampler from a second one, surgery and weighting from a third;
-    `seed` decides all three."""
+    """A stage's model and all that trains it, as the spec says.
+
+    New heads and dropout draw from torch's default generator, the sampler from a second one,
+    surgery and weighting from a third; `seed` decides all three.
+    """
 
     kept = ("model", "history", "sampler", "gradients", "optimiser", "generators")
 
@@ -158,7 +168,9 @@ class Loop(Part):
 
     def run(self) -> dict[str, Any]:
         """Train every epoch, from a checkpoint if there is one; then restore the best weights.
-        Returns what the record holds as `outcome`."""
+
+        Returns what the record holds as `outcome`.
+        """
         at, say = self.history, self.progress.say
         where = f"{device_name(self.device)}, {self.precision}, {self.threads} threads"
         say(f"{self.total} steps on {where}")

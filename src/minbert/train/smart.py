@@ -22,7 +22,7 @@ class SmartPenalty(Part):
     with `reduction: sum`), with gradients through both outputs and none through e [T, H], which
     `perturbation` finds. Each pass draws its dropout masks, as in the authors' code, so the penalty
     also holds how far two masks are apart: R-Drop (Liang et al., 2021). Noise comes from a separate
-    generator: other draws are the same without SMART.
+    generator, so that a run draws the same samples, heads and surgery orders without SMART.
     """
 
     kept = ("generator",)
@@ -43,9 +43,9 @@ class SmartPenalty(Part):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the weighted penalty for the training `rows` [B] of `task`, and what to record.
 
-        `output` is f(x). The rows are a `share` of a batch, whose mean divergence e ascends. To
-        `measure` are the penalty, and the one without e but with the same dropout masks; later
-        draws stay.
+        `output` is f(x). The rows are a `share` of a batch, whose mean divergence e ascends. If
+        asked to `measure`: the penalty, and the penalty without e but with the same dropout
+        masks, which changes no draw that follows.
         """
         batch, _ = self.model.examples[task]["train"].batch(rows)
 

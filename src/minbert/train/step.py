@@ -38,16 +38,16 @@ class TaskResult(NamedTuple):
 class Gradients(Part):
     """Sets every trained parameter's gradient for a step.
 
-    Without surgery, the loss is the weighted sum of the tasks' losses, or its mean; batches go
-    through the layers that they share as one if all activations fit in memory, else one after the
-    other. With surgery, shared parameters get the combination that the method gives, others their
-    task's gradient, which a method on whole gradients weights, too. A weighting multiplies each
-    task's loss by a factor, before surgery; both draw from `generator`.
+    Without surgery, the loss is the weighted sum of the tasks' losses, or its mean. The tasks'
+    batches go through the layers that they share as one, if all activations fit in memory, else
+    one after the other. With surgery, the shared parameters get the combination that the method
+    gives, and others their own task's gradient, which a method on whole gradients weights, too. A
+    weighting multiplies each task's loss by a factor, before surgery.
 
     A batch whose activations would take more than `activation_budget` bytes is divided. Losses are
     means over examples, so the parts' losses and gradients, weighted by their share of the
     examples, add up to the batch's. SMART's penalty, whose noise `seed` decides, is part of a
-    task's loss.
+    task's loss. Surgery and weightings draw from `generator`.
     """
 
     kept = ("generator", "penalty", "method", "weighting")
@@ -92,8 +92,10 @@ class Gradients(Part):
         return list(dict.fromkeys(chain(self.shared, *self.own.values(), learned)))
 
     def __call__(self, step: Step) -> list[TaskResult]:
-        """Run forward and backward for each batch, and return their results. `measured` is what the
-        history records of the step besides, by (task or pair, metric)."""
+        """Run forward and backward for each batch, and return their results.
+
+        `measured` is what the history records of the step besides, by (task or pair, metric).
+        """
         self.measured.clear()
         divisor = len(step) if self.spec.reduction == "mean" else 1
         self.weights = {task: self.spec.tasks[task].weight / divisor for task, _ in step}
@@ -123,9 +125,11 @@ class Gradients(Part):
         self.activation_budget = min(self.activation_budget, most) / 2
 
     def _pass(self, batches: Step, share: float = 1.0) -> list[TaskResult]:
-        """Add the gradients of the batches' losses to all `grad`; return the results. If only a
-        part of a batch is given, `share` is its share of the examples, by which what is found is
-        multiplied."""
+        """Add the gradients of the batches' losses to all `grad`; return the results.
+
+        If only a part of a batch is given, `share` is its share of the batch's examples, by which
+        what is found is multiplied.
+        """
         losses, results = [], []
         outputs = self.model.forward(batches)
         for (task, rows), (output, labels) in zip(batches, outputs, strict=True):

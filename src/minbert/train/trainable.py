@@ -36,9 +36,13 @@ class Sources:
 
 
 class TrainableModel(Part):
-    """A model with its data, of a `StageSpec`, its `Sources` and the device: takes batches as row
-    numbers, returns outputs [B, classes]. `examples` are by task and split (train, dev, test): what
-    `batch` gives of them, `module` takes. `tokens_seen` counts training batches'."""
+    """A model with its data: takes batches as row numbers, returns outputs [B, classes].
+
+    It is made of a stage's `StageSpec`, its `Sources` and the device.
+
+    `examples` are by task and split (train, dev, test): what `batch` gives of them, `module` takes.
+    `tokens_seen` counts training batches'.
+    """
 
     kept = ("weights", "tokens_seen")
 
@@ -67,7 +71,9 @@ class TrainableModel(Part):
 
     def forward(self, step: Step) -> list[tuple[Tensor, Tensor]]:
         """Return each batch's output [B, classes] and labels [B], of training rows (CPU int64).
-        Several batches go through the first layers as one; only if tasks `can_run_jointly`."""
+
+        Several batches go through the first layers as one; only if tasks `can_run_jointly`.
+        """
         batches, labels = [], []
         for task, rows in step:
             examples = self.examples[task]["train"]
@@ -93,9 +99,11 @@ class TrainableModel(Part):
 
     @torch.no_grad()
     def init_bias_to_prior(self, task: str) -> None:
-        """Let a head output what is best for all training labels. A cosine that separates two
-        classes gets a threshold with as many of up to `SAMPLE` first outputs above it as have label
-        1."""
+        """Let a head output what is best for all training labels.
+
+        A cosine that separates two classes gets a threshold with as many of the first outputs, of
+        up to `SAMPLE` examples, above it as have label 1.
+        """
         examples = self.examples[task]["train"]
         head: Any = self.module.heads[task]
         head.start_at(self.losses[task].constant(examples.labels, TASKS[task].classes))

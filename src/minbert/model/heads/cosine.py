@@ -11,12 +11,13 @@ from minbert.spec.task import Head
 
 
 class CosineHead(nn.Module):
-    """Cosine [B, 1] of u and v, features [B, in_features], after the same linear layers.
+    """Cosine of u and v after the same `depth` linear layers, `width` wide.
 
-    There are `depth` of them, `width` wide, each after dropout and before ReLU (minbert-downstream,
-    section 3.3.2); with 0 nothing is trained (adapter-fusion, section 4.1; minibert-unleashed,
-    section 4.4). A loss that tells two classes apart takes a cosine above the `threshold` for the
-    label 1; this is not trained, and 0 as in the papers unless `part_at` sets it.
+    Maps features [u, v], [B, in_features], to cosines [B, 1]. Each layer has dropout before it
+    and ReLU after it (minbert-downstream, section 3.3.2); with a depth of 0 there is nothing to
+    train (adapter-fusion, section 4.1; minibert-unleashed, section 4.4). Above the `threshold`,
+    which is not trained, a loss that tells two classes apart takes a cosine for the label 1; it is
+    0 as in the papers unless `part_at` sets it.
     """
 
     threshold: Tensor

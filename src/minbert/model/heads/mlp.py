@@ -11,9 +11,11 @@ from minbert.spec.task import Head
 
 
 class MLPHead(nn.Module):
-    """`depth` linear layers, `width` wide inside, ReLU between them, dropout before each. Maps [B,
-    in_features] to logits [B, out_features]. Weights start as torch's linear layers do, uniform
-    within 1 / sqrt(inputs), as in the course's starter code."""
+    """`depth` linear layers, `width` wide inside, ReLU between them, dropout before each.
+
+    Maps [B, in_features] to logits [B, out_features]. Weights start as torch's linear layers do,
+    uniform within 1 / sqrt(inputs), as in the course's starter code.
+    """
 
     def __init__(self, in_features: int, out_features: int, head: Head) -> None:
         super().__init__()

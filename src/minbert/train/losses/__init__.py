@@ -15,8 +15,10 @@ EDGE = 1e-3
 
 
 class Loss(Protocol):
-    """What a task is trained on, and how its head's output is read. `output` is [B, classes], as
-    the head gave it; `label` is [B], float32."""
+    """What a task is trained on, and how its head's output is read.
+
+    `output` is [B, classes], as the head gave it; `label` is [B], float32.
+    """
 
     def loss(self, output: Tensor, label: Tensor) -> Tensor:
         """Return the scalar mean over the batch."""
@@ -31,8 +33,11 @@ class Loss(Protocol):
         """Return [B], float: the class, 0 or 1, or the value."""
 
     def log_probabilities(self, output: Tensor) -> Tensor:
-        """Return [B, n]: logarithms of the predicted distribution over n outcomes. A value between
-        two bounds counts as a coin: its place between them, 0 to 1, is the probability of heads."""
+        """Return [B, n]: logarithms of the predicted distribution over n outcomes.
+
+        A value between two bounds counts as a coin: its place between them, from 0 to 1, is the
+        probability of heads.
+        """
 
 
 def task_loss(name: str, head: nn.Module) -> Loss:

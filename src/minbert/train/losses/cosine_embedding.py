@@ -7,9 +7,12 @@ from minbert.train.losses import coin
 
 
 class CosineEmbedding:
-    """Reads a cosine in [-1, 1], as head `cosine` gives it; margin 0. The loss is 1 - cosine where
-    the label is 1, max(0, cosine) elsewhere. The prediction is 1 above the head's threshold, 0 in
-    the papers; its probability is .5 there, and grows by .5 as the cosine grows by 1."""
+    """Reads a cosine in [-1, 1], as head `cosine` gives it; margin 0.
+
+    The loss is 1 - cosine where the label is 1, and max(0, cosine) elsewhere. The prediction is 1
+    where the cosine is above the head's threshold, 0 in the papers; its probability is .5 there,
+    and grows by .5 as the cosine grows by 1.
+    """
 
     threshold: Tensor | float = 0.0
 

@@ -17,9 +17,12 @@ Step = list[tuple[str, Tensor]]
 
 
 class EpochSampler(Part, ABC):
-    """Draws the steps of one epoch after another from `generator`. `sizes` counts each trained
-    task's training examples; `steps` and `examples` are an epoch's (`minbert.spec.epochs`). It
-    follows from the generator's state at its start, so a run can resume in its middle."""
+    """Draws the steps of one epoch after another from `generator`.
+
+    `sizes` has the number of training examples of each trained task; `steps` and `examples` are
+    those of one epoch (`minbert.spec.epochs`). An epoch follows from the generator's state at its
+    start, so a run can resume in the middle of one.
+    """
 
     kept: ClassVar[tuple[str, ...]] = ("start", "done")
 
@@ -46,8 +49,10 @@ class EpochSampler(Part, ABC):
         self.done += 1
 
     def draw(self, task: str, count: int | None = None) -> tuple[Tensor, ...]:
-        """Return batches of `task`, int64 [B] each: an epoch's, or `count` rows. They come in
-        random order, without replacement until each came once."""
+        """Return batches of `task`, int64 [B] each: an epoch's, or `count` rows.
+
+        They come in random order, without replacement until each came once.
+        """
         size, count = self.sizes[task], self.examples[task] if count is None else count
         passes = [torch.randperm(size, generator=self.generator) for _ in range(-(-count // size))]
         return torch.cat(passes)[:count].split(self.batch[task])

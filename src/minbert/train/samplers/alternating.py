@@ -6,8 +6,10 @@ from minbert.train.samplers import EpochSampler, Step
 
 
 class Alternating(EpochSampler):
-    """An epoch draws what `unified` draws; each batch is a step, of one task after the other. So
-    there are as many steps of each task, in the order of the registry."""
+    """An epoch draws what `unified` draws; each batch is a step, of one task after the other.
+
+    So there are as many steps of each task, in the order of the registry.
+    """
 
     def epoch(self) -> Iterator[Step]:
         drawn = [self.draw(task) for task in self.batch]

@@ -7,7 +7,9 @@ from minbert.train.samplers import EpochSampler, Step
 
 class Sequential(EpochSampler):
     """An epoch is one shuffled pass over each trained task in `sampler.order`, a batch per step.
-    `sampler.examples` caps each pass; the rows of a capped pass are drawn afresh each epoch."""
+
+    `sampler.examples` caps each pass; the rows of a capped pass are drawn afresh each epoch.
+    """
 
     def epoch(self) -> Iterator[Step]:
         for task in self.spec.sampler.order or self.spec.trained_tasks:

@@ -10,8 +10,10 @@ from minbert.train.samplers import EpochSampler, Step
 
 class Temperature(EpochSampler):
     """Each step has one batch of one task, which is drawn with probability p ~ size ** exponent.
+
     The exponent is 1 / `sampler.temperature`. A task's rows come without replacement until each
-    came once."""
+    came once in the epoch.
+    """
 
     @property
     def exponent(self) -> float:

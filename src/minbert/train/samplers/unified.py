@@ -7,7 +7,9 @@ from minbert.train.samplers import EpochSampler, Step
 
 class Unified(EpochSampler):
     """An epoch has `sampler.examples` examples of each task, by default the smallest task's number.
-    Larger tasks are sampled afresh each epoch, without replacement within it."""
+
+    Larger tasks are sampled afresh each epoch, without replacement within it.
+    """
 
     def epoch(self) -> Iterator[Step]:
         batches = {task: self.draw(task) for task in self.batch}

@@ -45,9 +45,11 @@ def combine(
     weights: Tensor,
     mean: bool = False,
 ) -> None:
-    """Set each parameter's gradient to the sum over tasks of weight times gradient, divided by
-    their number, with `mean`, if all use it. Dense gradients are overwritten. A parameter that no
-    task uses gets None: AdamW skips it."""
+    """Set each parameter's gradient to the sum over tasks of weight times gradient.
+
+    With `mean`, that is divided by the number of tasks for a parameter that all of them use. Dense
+    gradients are overwritten. A parameter that no task uses gets None: AdamW skips it.
+    """
     shares = weights / len(gradients)
     for parameter, *parts in zip(parameters, *gradients, strict=True):
         parameter.grad = None
@@ -77,10 +79,11 @@ def cosine_rows(
 ) -> Iterator[tuple[str, str, float]]:
     """Yield (task or pair, metric, value) of a step of n `tasks` with surgery's `weights` [n].
 
-    `products` [P, n, n] are those of `inner_products`. `gradient_cosine`: between two tasks'
-    gradients, before surgery; `gradient_cosine/GROUP`: the same for a group of layers that all
-    tasks use, where `groups` [P] has each shared parameter's. `sum_cosine` and `update_cosine`:
-    between a task's gradient and the step's, before and after surgery.
+    `products` [P, n, n] are those of `inner_products`.
+    `gradient_cosine`: between two tasks' gradients, before surgery; `gradient_cosine/GROUP`: the
+    same for a group of layers that all tasks use, where `groups` [P] has each shared parameter's.
+    `sum_cosine` and `update_cosine`: between a task's gradient and the step's, before and after
+    surgery.
     """
     whole = products.sum(0)
     yield from _pairs(tasks, whole, "gradient_cosine")
@@ -103,8 +106,10 @@ def _pairs(tasks: Sequence[str], gramian: Tensor, metric: str) -> Iterator[tuple
 
 
 def layer_groups(module: Module, shared: Sequence[Parameter]) -> list[str]:
-    """Return each `shared` parameter's group: `embeddings`, `layers_1-3` etc., `pooler`. Layers
-    that are not shared count, too, so that all models have groups of the same names."""
+    """Return each `shared` parameter's group: `embeddings`, `layers_1-3` etc., `pooler`.
+
+    Layers that are not shared count, too, so that all models have groups of the same names.
+    """
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     depth = 1 + max((int(n) for n in _LAYER.findall(" ".join(names.values()))), default=-1)
     size = -(-depth // GROUPS)

@@ -1,6 +1,8 @@
-"""Aggregators of torchjd that work on a Gramian (Quinton and Rey, 2024), by one adapter. torchjd is
-an optional dependency. Its weights are computed on the CPU in double precision. Settings have
-torchjd's defaults, but for CAGrad's c, which it leaves open: 0.4."""
+"""Aggregators of torchjd that work on a Gramian (Quinton and Rey, 2024), by one adapter.
+
+torchjd is an optional dependency. Its weights are computed on the CPU in double precision. Settings
+have torchjd's defaults, but for CAGrad's c, which it leaves open: 0.4.
+"""
 
 import warnings
 from functools import partial
@@ -40,8 +42,10 @@ class TorchJD(Method):
 
 class NashMTL(TorchJD):
     """Nash-MTL, for which torchjd has only what takes a Jacobian: the same steps on its Gramian.
-    Given a root of that instead, it gives weights up to 1e-4 away: where its solver stops depends
-    on rounding. It starts from `alpha` [n], the step before's solution."""
+
+    Given a root of the Gramian instead, it gives weights that are up to 1e-4 away: where its
+    solver stops depends on rounding. It starts from `alpha` [n], the step before's solution.
+    """
 
     kept = ("alpha",)
 

@@ -9,7 +9,9 @@ from minbert.train.weightings import Weighting
 
 class Uncertainty(Weighting):
     """A step's loss is the sum of exp(-s) l / 2 + s / 2, with a learned log variance s per task.
-    The s start at 0 and are trained like all other parameters."""
+
+    The s start at 0 and are trained like all other parameters.
+    """
 
     kept = ("log_variances",)
 
