@@ -24,6 +24,11 @@ OTHERS: dict[type[ast.AST], type[ast.AST]] = {
     **{ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd},
 }
 """What takes the place of an operator."""
+VALUES: dict[type[object], Callable[[Any], object]] = {
+    **{bool: lambda value: not value, int: lambda value: value + 1},
+    **{float: lambda value: value * 2, str: lambda value: f"{value}x"},
+}
+"""What takes the place of a constant."""
 
 CONTROL = "an edit of what starts the makers, which is outside all digests"
 MAKER_CALL = "    return maker.make("
@@ -45,8 +50,7 @@ class Mutant:
 
 Change = tuple[str, Callable[[Any], object]]
 """What is done, and a function that does it to a node."""
-
-Site = tuple[int, str, Callable[[Any], object]]
+Site = tuple[int, Change]
 """A change of the node of this number (`_nodes`)."""
 
 
@@ -81,13 +85,12 @@ def _places(source: Path) -> list[tuple[str, ast.Module, Site]]:
 def sites(tree: ast.Module) -> Iterator[Site]:
     """Yield every change of a module."""
     for number, node in enumerate(_nodes(tree)):
-        for what, change in _changes(node):
-            yield number, what, change
+        yield from ((number, change) for change in _changes(node))
 
 
 def apply(name: str, tree: ast.Module, site: Site) -> Mutant | None:
     """Return the module with one change; None if the change does not parse, or changes nothing."""
-    number, what, change = site
+    number, (what, change) = site
     changed = copy.deepcopy(tree)
     change(list(_nodes(changed))[number])
     try:
@@ -152,20 +155,15 @@ def _changes(node: ast.AST) -> Iterator[Change]:
         if _can_go(statement):
             yield "a statement dropped", _drop(at)
     match node:
-        case ast.Constant(value=bool() as value):
-            yield f"{value} -> {not value}", _set("value", not value)
-        case ast.Constant(value=int() as value):
-            yield f"{value} -> {value + 1}", _set("value", value + 1)
-        case ast.Constant(value=float() as value):
-            yield f"{value} -> {value * 2}", _set("value", value * 2)
-        case ast.Constant(value=str() as value):
-            yield f"{value[:40]!r} -> ...x", _set("value", f"{value}x")
-        case ast.BinOp(op=op) | ast.AugAssign(op=op) | ast.BoolOp(op=op) if type(op) in OTHERS:
-            other = OTHERS[type(op)]
-            yield f"{type(op).__name__} -> {other.__name__}", _set("op", other())
-        case ast.Compare(ops=[op]):
-            other = OTHERS[type(op)]
-            yield f"{type(op).__name__} -> {other.__name__}", _set("ops", [other()])
+        case ast.Constant(value=value) if type(value) in VALUES:
+            other = VALUES[type(value)](value)
+            yield f"{value!r:.40} -> {other!r:.40}", _set("value", other)
+        case (
+            ast.BinOp(op=op) | ast.AugAssign(op=op) | ast.BoolOp(op=op) | ast.Compare(ops=[op])
+        ) if type(op) in OTHERS:
+            new = OTHERS[type(op)]()
+            change = _set("ops", [new]) if isinstance(node, ast.Compare) else _set("op", new)
+            yield f"{type(op).__name__} -> {type(new).__name__}", change
         case ast.If() | ast.IfExp():
             yield "a branch taken in all cases", _set("test", ast.Constant(True))
         case ast.Return(value=ast.AST()):

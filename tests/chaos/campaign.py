@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM
 
+import psutil
+
 from chaos.grid import Tracked
 from chaos.server import Server
 
@@ -23,12 +25,10 @@ NO_JOBS = ("", "follow", "publish", "plan")
 def processes(folder: Path) -> dict[int, str]:
     """Return the processes that work in `folder`, with their steps; "" is another program."""
     found = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # It has ended meanwhile, or is somebody else's.
-            if (entry / "cwd").readlink() == folder:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                step = words[3].decode() if words[1:3] == [b"-m", b"minbert"] else ""
-                found[int(entry.name)] = step
+    for process in psutil.process_iter(["cwd", "cmdline"]):
+        if process.info["cwd"] == str(folder):
+            _, *words = process.info["cmdline"] or [""]
+            found[process.pid] = words[2] if words[:2] == ["-m", "minbert"] else ""
     return found
 
 
@@ -61,7 +61,7 @@ class Campaign:
             "job": lambda: one(self._jobs(), SIGKILL),
             "Snakemake": lambda: one(self._alive(), SIGKILL),
             "job and Snakemake": lambda: one(self._jobs(), SIGKILL) and one(self._alive(), SIGKILL),
-            "follower": lambda: one(self._followers(), SIGKILL),
+            "follower": lambda: one(self._jobs(follow=True), SIGKILL),
             "job, SIGTERM": lambda: one(self._jobs(), SIGTERM),
             "Snakemake, SIGTERM": lambda: one(self._alive(), SIGTERM),
             "all, Ctrl-C": lambda: one(self._alive(), SIGINT, os.killpg),  # as a terminal does
@@ -95,13 +95,9 @@ class Campaign:
     def _start(self, *more: str) -> None:
         words = ("snakemake", "--cores", "2", "all", *more)
         with self.log.open("ab") as sink:
+            where, env = self.project.folder, self.project.environment
             started = subprocess.Popen(
-                words,
-                cwd=self.project.folder,
-                env=self.project.environment,
-                stdout=sink,
-                stderr=sink,
-                start_new_session=True,
+                words, cwd=where, env=env, stdout=sink, stderr=sink, start_new_session=True
             )
         self._workflows.append(started)
         self.starts += 1
@@ -127,12 +123,9 @@ class Campaign:
     def _alive(self) -> list[int]:
         return [workflow.pid for workflow in self._workflows if workflow.poll() is None]
 
-    def _jobs(self) -> list[int]:
-        steps = processes(self.project.folder)
-        return [pid for pid, step in steps.items() if step not in NO_JOBS]
-
-    def _followers(self) -> list[int]:
-        return [pid for pid, step in processes(self.project.folder).items() if step == "follow"]
+    def _jobs(self, follow: bool = False) -> list[int]:
+        steps = processes(self.project.folder).items()
+        return [pid for pid, of in steps if (of == "follow" if follow else of not in NO_JOBS)]
 
     def _signal_one(
         self, pids: Iterable[int], number: int, send: Callable[[int, int], None] = os.kill

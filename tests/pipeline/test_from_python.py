@@ -6,7 +6,7 @@ import re
 
 import nbformat
 import pytest
-from pages.notebook import NOTEBOOK, executed, read, shown
+from pages.notebook import NOTEBOOK, execute, read, shown
 
 from .project import Project
 
@@ -23,20 +23,14 @@ def heading(text: str) -> str:
 
 
 def test_the_notebook_runs_and_shows_what_it_holds(finished: Project) -> None:
-    kept = read()
-    made = executed(kept, finished.root)
-    cells = [
-        each
-        for each in zip(kept["cells"], made["cells"], strict=True)
-        if each[0]["cell_type"] == "code"
-    ]
+    kept, made = read(), execute(read(), finished.root)
+    cells = [of for of in zip(kept.cells, made.cells, strict=True) if of[0].cell_type == "code"]
     assert len(cells) >= 10
     for number, (old, new) in enumerate(cells, start=1):
-        assert heading(shown(old)), (
-            f"cell {number} shows nothing: cd tests && python -m pages.notebook"
-        )
-        assert heading(shown(old)) == heading(shown(new)), "".join(old["source"])
-        assert old["execution_count"] == number
+        said = heading(shown(old))
+        assert said, f"cell {number} shows nothing: cd tests && python -m pages.notebook"
+        assert said == heading(shown(new)), old.source
+        assert old.execution_count == new.execution_count == number
 
 
 def test_the_notebook_is_one_that_a_forge_shows() -> None:

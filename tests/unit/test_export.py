@@ -59,13 +59,13 @@ LOADED = """
 import json, os, re, sys
 sys.modules["minbert"] = None  # its import fails
 found = {}
-for name, (folder, asked) in json.load(sys.stdin).items():
+for folder, asked in json.load(sys.stdin).items():
     os.chdir(folder)
     with open("README.md", encoding="utf-8") as file:
         (code,) = re.findall("```python\\n(.*?)```", file.read(), re.DOTALL)
     names = {}
     exec(code, names)
-    found[name] = {task: names["outputs"](task, *sides).tolist() for task, sides in asked.items()}
+    found[folder] = {task: names["outputs"](task, *sides).tolist() for task, sides in asked.items()}
 print(json.dumps(found))
 """
 
@@ -80,32 +80,16 @@ def logits(made: Predictor) -> Tensor:
     return made.logits([{f"sentence{n}": text for n, text in enumerate(of, 1)} for of in pairs])
 
 
-def elsewhere(exported: dict[str, tuple[Path, list[str]]]) -> dict[str, dict[str, Tensor]]:
-    """Return the logits of all exported folders and their tasks, by the code in their cards."""
-    asked = {
-        name: (str(folder), {task: sides(task) for task in tasks})
-        for name, (folder, tasks) in exported.items()
-    }
+def elsewhere(asked: dict[str, list[str]]) -> dict[str, dict[str, Tensor]]:
+    """Return the logits of exported folders and their tasks, by the code in their cards."""
     words = [sys.executable, "-I", "-c", LOADED]
-    done = subprocess.run(
-        words, check=False, input=json.dumps(asked), capture_output=True, text=True
-    )
+    texts = {folder: {task: sides(task) for task in tasks} for folder, tasks in asked.items()}
+    given = {"input": json.dumps(texts), "capture_output": True, "text": True}
+    done = subprocess.run(words, check=False, **given)
     assert done.returncode == 0, done.stderr
     assert "newly initialized" not in done.stderr and "not used" not in done.stderr, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
-    return {
-        name: {task: torch.tensor(rows) for task, rows in of.items()} for name, of in found.items()
-    }
-
-
-def assert_alike(
-    found: dict[str, dict[str, Tensor]], expected: dict[str, dict[str, Tensor]]
-) -> None:
-    for name, ours_of in expected.items():
-        for task, ours in ours_of.items():
-            assert ours.std(0).max() > 1e-3, f"{name}, {task}: all alike"
-        about = partial("{}: {}".format, name)
-        torch.testing.assert_close(found[name], ours_of, atol=1e-5, rtol=0, msg=about)
+    return {n: {task: torch.tensor(rows) for task, rows in of.items()} for n, of in found.items()}
 
 
 def model_of(folder: Path, lora: bool = False, **stage: Any) -> MultitaskModel:
@@ -127,56 +111,45 @@ def model_of(folder: Path, lora: bool = False, **stage: Any) -> MultitaskModel:
     return model.eval()
 
 
-def test_every_encoder_and_every_head_gives_the_same_logits_elsewhere(
-    folders: Folders, trained_plan: Plan, tmp_path: Path
+def test_every_encoder_and_head_gives_the_same_logits_elsewhere_as_do_trained_variants(
+    folders: Folders, trained_plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cases: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
-        name: (name, {}, tuple(HOW)) for name in CONFIGS
-    }
-    cases["lora"] = ("bert", {"lora": True}, tuple(HOW))
-    cases["cosine"] = ("bert", {"tasks": COSINE}, tuple(COSINE))
-    cases["none shared"] = ("electra", {"shared_layers": "none"}, ("sts",))
-    cases["top shared"] = ("roberta", {"shared_layers": 1, "shared_end": "top"}, ("sst",))
-    run = find(trained_plan.root, "one/three").run("sst")
-    exported, expected = {}, {}
-    for number, (name, (of, stage, tasks)) in enumerate(cases.items()):
-        ours, folder = folders[of].ours, tmp_path / str(number)
-        about = read_architecture(ours / "config.json"), ours / "tokenizer.json", 48
-        model, cpu = model_of(ours, **stage), torch.device("cpu")
-        made = {task: Predictor(TASKS[task], model, *about, cpu) for task in tasks}
-        expected[name] = {task: logits(of) for task, of in made.items()}
+    cases: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
+        *((name, {}, tuple(HOW)) for name in CONFIGS),
+        ("bert", {"lora": True}, tuple(HOW)),
+        ("bert", {"tasks": COSINE}, tuple(COSINE)),
+        ("electra", {"shared_layers": "none"}, ("sts",)),
+        ("roberta", {"shared_layers": 1, "shared_end": "top"}, ("sst",)),
+    ]
+    root, cpu, expected = trained_plan.root, torch.device("cpu"), {}
+    run = find(root, "one/three").run("sst")
+    for number, (name, stage, tasks) in enumerate(cases):
+        ours, folder = folders[name].ours, tmp_path / f"{number} {name}"
+        about = read_architecture(ours / "config.json"), ours / "tokenizer.json", 48, cpu
+        model = model_of(ours, **stage)
+        made = {task: Predictor(TASKS[task], model, *about) for task in tasks}
+        expected[str(folder)] = {task: logits(of) for task, of in made.items()}
         write_model(folder, made[tasks[0]], tasks)
         write_text(folder / "README.md", card(run, tasks))
-        exported[name] = (folder, list(tasks))
-    assert_alike(elsewhere(exported), expected)
-
-
-def test_trained_variants_are_exported_by_the_command(
-    trained_plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = trained_plan.root
-    cases = {
-        "one/three": ["sst", "para", "sts"],
-        "staged --task sts": ["sts"],
-        "best --task para": ["para"],
-    }
-    exported, expected = {}, {}
-    for number, (words, tasks) in enumerate(cases.items()):
+    for words in ("one/three", "staged --task sts", "best --task para"):
         variant, *options = words.split()
-        folder = tmp_path / str(number)
+        told, folder = options[1:] or ["sst", "para", "sts"], tmp_path / words
         main(["export", variant, str(folder), *options, "--results", str(root)])
-        assert capsys.readouterr().out == f"{folder}: {', '.join(tasks)}\n"
-        runs = find(root, variant).runs(tasks)
-        exported[words] = (folder, tasks)
-        expected[words] = {task: logits(Predictor.of(run, "cpu")) for task, run in runs.items()}
-    assert_alike(elsewhere(exported), expected)
-    facts = read_json(tmp_path / "0" / "heads.json")["tasks"]
+        assert capsys.readouterr().out == f"{folder}: {', '.join(told)}\n"
+        runs = find(root, variant).runs(told)
+        expected[str(folder)] = {t: logits(Predictor.of(run, "cpu")) for t, run in runs.items()}
+    found = elsewhere({folder: [*of] for folder, of in expected.items()})
+    for name, tensors in expected.items():
+        assert all(of.std(0).max() > 1e-3 for of in tensors.values()), f"{name}: all alike"
+        message = partial("{}: {}".format, name)
+        torch.testing.assert_close(found[name], tensors, atol=1e-5, rtol=0, msg=message)
+    facts = read_json(tmp_path / "one/three" / "heads.json")["tasks"]
     assert facts["sst"]["names"][0] == "negative" and facts["sts"]["high"] == 5
     assert "the likeliest class" in facts["sst"]["reading"]
-    found = (tmp_path / "2" / "README.md").read_text("utf-8")
-    assert "# one: best" in found and f"training `{runs['para'].key}`" in found
-    assert "\n| para | accuracy | dev | 0.5000 |\n" in found
-    assert "- sst: generated by this repository" in found
+    text = (tmp_path / "best --task para" / "README.md").read_text("utf-8")
+    assert "# one: best" in text and f"training `{runs['para'].key}`" in text
+    assert "\n| para | accuracy | dev | 0.5000 |\n" in text
+    assert "- sst: generated by this repository" in text
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import pandas as pd
 import pytest
 from trained_root import run_folder
 
+import minbert
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json, write_text
 from minbert.commands.cli import main
@@ -21,68 +21,54 @@ from minbert.model.weights import load_weights, save_weights
 from minbert.plan.plan import Plan
 from minbert.predict import predict as command
 from minbert.predict.predict import predict, written
-from minbert.spec.resolve import StageRef
 from minbert.spec.task import TASKS
 
-Row = dict[str, Any]
 Printed = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
 def plan(trained_plan: Plan) -> Plan:
-    """Return the trained variants; predictions are compared to the bit, on one thread."""
     return trained_plan
 
 
-def ask(plan: Plan, capsys: Printed, *words: str) -> list[Row]:
+def ask(plan: Plan, capsys: Printed, *words: str) -> list[dict[str, Any]]:
     """Return what `minbert predict` prints."""
     capsys.readouterr()
     main(["predict", *words, "--results", str(plan.root), "--device", "cpu"])
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def examples(plan: Plan, variant: str, task: str, stage: str = "main") -> list[Row]:
-    """Return the dev examples of a task, the last first, as a person would write them."""
-    need = plan.train(StageRef("one", variant, stage)).needs[f"tokens.{task}"]
-    table = pq.read_table(need.node.needs["examples"].node.folder(plan.root) / "examples.parquet")
-    rows = table.filter(pc.equal(table["split"], "dev")).to_pylist()
-    names = [name for name in ("id", "sentence1", "sentence2") if rows[0][name] is not None]
-    return [{name: row[name] for name in names} for row in rows[::-1]]
-
-
-def write_jsonl(path: Path, rows: list[Row]) -> str:
-    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+def dev(plan: Plan, variant: str, task: str) -> pd.DataFrame:
+    """Return what training predicted of a task's dev examples, the last first."""
+    found = minbert.open(plan.root).run(f"one/{variant}").predictions[::-1]
+    return found.query("task == @task and split == 'dev'").reset_index()
 
 
 @pytest.mark.parametrize(
-    ("variant", "stage", "task"),
+    ("variant", "task"),
     [
-        ("three", "main", "sst"),
-        ("three", "main", "para"),  # siamese
-        ("three", "main", "sts"),  # cross
-        ("staged", "again", "sts"),  # not trained, but scored, in the last stage
-        ("staged", "all", "para"),
-        ("frozen", "main", "para"),
-        ("fused", "main", "sts"),
+        ("three", "sst"),
+        ("three", "para"),  # siamese
+        ("three", "sts"),  # cross
+        ("staged", "sts"),  # not trained, but scored, in the last stage
+        ("staged", "para"),
+        ("frozen", "para"),
+        ("fused", "sts"),
     ],
 )
 def test_dev_sentences_get_the_predictions_that_training_wrote(
-    plan: Plan, capsys: Printed, tmp_path: Path, variant: str, stage: str, task: str
+    plan: Plan, capsys: Printed, tmp_path: Path, variant: str, task: str
 ) -> None:
-    rows = examples(plan, variant, task, stage)
-    source = write_jsonl(tmp_path / "dev.jsonl", rows)
-    made = ask(plan, capsys, f"one/{variant}", "--task", task, "--in", source)
-    assert [{name: row[name] for name in rows[0]} for row in made] == rows
-    filters = [("task", "=", task), ("split", "=", "dev")]
-    path = run_folder(plan, variant, stage) / "predictions.parquet"
-    expected = {row["id"]: row for row in pq.read_table(path, filters=filters).to_pylist()}
-    scores = np.array([expected[row["id"]]["scores"] for row in made])
+    known = dev(plan, variant, task)
+    texts = ["id", "sentence1", *(["sentence2"] if TASKS[task].pair else [])]
+    known[texts].to_json(path := tmp_path / "dev.jsonl", orient="records", lines=True)
+    made = pd.DataFrame(ask(plan, capsys, f"one/{variant}", "--task", task, "--in", str(path)))
+    pd.testing.assert_frame_equal(made[texts], known[texts])
+    scores = np.stack(known["scores"].tolist())
     assert np.ptp(scores, axis=0).max() > 1e-3, "all alike: another order would not show"
-    found = [row["probabilities"] if task == "sst" else [row["score"]] for row in made]
+    found = np.stack(made["probabilities"].tolist()) if task == "sst" else made[["score"]]
     np.testing.assert_allclose(found, scores, rtol=0, atol=1e-5)
-    for row in made:
-        assert row["prediction"] == pytest.approx(expected[row["id"]]["prediction"], abs=1e-5)
+    np.testing.assert_allclose(made["prediction"], known["prediction"], rtol=0, atol=1e-5)
 
 
 def test_what_a_line_holds(plan: Plan, capsys: Printed) -> None:
@@ -99,20 +85,18 @@ def test_what_a_line_holds(plan: Plan, capsys: Printed) -> None:
     assert sts["prediction"] == sts["score"]
 
 
-def test_chunks_and_files_give_the_same_lines(
+def test_chunks_of_standard_input_go_to_a_file_in_order(
     plan: Plan, capsys: Printed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = examples(plan, "fused", "sts")
-    whole = ask(plan, capsys, "fused", "--in", write_jsonl(tmp_path / "in.jsonl", rows))
+    rows = dev(plan, "fused", "sts")
     monkeypatch.setattr("minbert.predict.predictor.CHUNK", len(rows) - 1)
-    text = "".join(f"{row['sentence1']}\t{row['sentence2']}\n" for row in rows)
+    text = "".join(f"{row.sentence1}\t{row.sentence2}\n" for row in rows.itertuples())
     write_text(tmp_path / "in.txt", text)
     monkeypatch.setattr("minbert.predict.predict.STANDARD_INPUT", tmp_path / "in.txt")
     assert ask(plan, capsys, "fused", "--out", str(tmp_path / "out")) == []
     lines = [json.loads(line) for line in (tmp_path / "out").read_text("utf-8").splitlines()]
-    assert [line["sentence2"] for line in lines] == [row["sentence2"] for row in whole]
-    scores = [row["score"] for row in whole]
-    assert [line["score"] for line in lines] == pytest.approx(scores, abs=1e-5)
+    assert [line["sentence2"] for line in lines] == rows["sentence2"].tolist()
+    assert [line["score"] for line in lines] == pytest.approx(rows["prediction"], abs=1e-5)
 
 
 def test_the_best_of_others_names_the_run(plan: Plan, capsys: Printed) -> None:
