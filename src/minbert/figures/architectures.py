@@ -29,15 +29,16 @@ def architectures(_: Architectures, inputs: Inputs) -> Drawn:
     figure, panels = style.panels(len(stages), 2.9, sharey=True)
     labels = inputs.variants.values()
     for axes, label, stage, known in zip(panels, labels, stages, counts, strict=True):
-        axes.set_title(f"{style.shorten(label, 30)}\nparameters: {_count(known['total'])}")
-        _model(axes, stage["spec"], arch, f"heads: {_count(known['heads'])} in total")
+        total, heads = _count(known["total"]), _count(known["heads"])
+        axes.set_title(f"{style.shorten(label, 30)}\nparameters: {total}, heads: {heads}")
+        _model(axes, stage["spec"], arch)
     return figure, [
         f"Backbone: {arch.layers} layers of {arch.hidden} units. Blue, across all columns: shared. "
         "Orange: a copy for each task. Numbers: parameters of one copy; M: millions, k: thousands."
     ]
 
 
-def _model(axes: Axes, spec: Mapping[str, Any], arch: Architecture, heads: str) -> None:
+def _model(axes: Axes, spec: Mapping[str, Any], arch: Architecture) -> None:
     """Draw boxes from the bottom up: one with a text for all tasks, or one for each task."""
     tasks = {name: spec["tasks"][name] for name in TASKS if name in spec["tasks"]}
     parts, high = arch.parameters(), 1 + arch.layers / 12
@@ -50,7 +51,7 @@ def _model(axes: Axes, spec: Mapping[str, Any], arch: Architecture, heads: str) 
         ("pooler", parts.pooler, shared.pooler),
     ):
         color, copies = (_SHARED, 1) if together or len(tasks) == 1 else (_OWN, len(tasks))
-        rows.append((1, color, [f"{name} {_count(size)}"] * copies))
+        rows.append((1, color, [f"{name}: {_count(size)}"] * copies))
     convolutions = [of["convolution"] for of in tasks.values()]
     texts = [of and "convolution" + "\n+ residual" * of["residual"] for of in convolutions]
     rows += [(high, _OWN, texts)] * any(texts)
@@ -63,9 +64,10 @@ def _model(axes: Axes, spec: Mapping[str, Any], arch: Architecture, heads: str) 
             box: style.Look = {"color": color, "edgecolor": "0.2", "linewidth": 0.5}
             axes.bar(left, height - _GAP, width - _GAP, floor, align="edge", clip_on=False, **box)
             at = left + (width - _GAP) / 2, floor + (height - _GAP) / 2
-            axes.text(*at, text, ha="center", va="center", fontsize=min(5.5, 15 / len(tasks)))
+            axes.text(
+                *at, text, ha="center", va="center", fontsize=min(5.5, 14 * width / len(tasks))
+            )
         floor += height
-    axes.text(len(tasks) / 2, floor, heads, fontsize=5.5, ha="center", va="bottom")
     axes.margins(x=0.01)
     axes.set_axis_off()
 

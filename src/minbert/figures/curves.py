@@ -118,7 +118,7 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
             _line(loss, _by_epoch(recorded["train", "overall", "loss"]), TRAIN, "train")
             # The tasks' dev losses are combined like those of a training step.
             _line(loss, pd.concat(parts).groupby(level=0).agg(spec["reduction"]), DEV, "dev")
-            whole = ("dev", "overall", paper.rule) in recorded
+            whole = ("train", "overall", paper.rule) in recorded
             _score(score, paper, name, recorded, "overall" if whole else next(iter(weights)))
     return figure, [
         "Loss: per training step, all its tasks combined; on train the mean of an epoch, with "

@@ -23,7 +23,7 @@ def fusion_attention(options: Options, inputs: Inputs) -> Drawn:
             recorded = read_histories(inputs.histories[name][stage["name"]])
             for (_, task, metric), curve in recorded.items():
                 if metric.startswith("fusion_attention/"):
-                    title = f"{label}, {task_title(task)}"
+                    title = f"{label}, " * (len(inputs.variants) > 1) + task_title(task)
                     adapters[title] = [task_title(ref.partition("/")[2]) for ref in stage["fused"]]
                     _, layer, place, adapter = metric.split("/")
                     at = int(layer), place.replace("_", "-"), int(adapter)
