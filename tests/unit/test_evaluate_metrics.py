@@ -19,7 +19,6 @@ from minbert.evaluate.bootstrap import SEED, _stream, overall_error, resampled, 
 from minbert.evaluate.floors import against_floor
 from minbert.evaluate.score import delta_m
 from minbert.evaluate.scoring import METRICS, overall, pearson, score_task, selection_score
-from minbert.evaluate.statistics import Interval, interval
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
@@ -124,15 +123,6 @@ def test_correlations_count_between_0_and_1_if_normalised() -> None:
     halved = overall_error({"same": 0.03, "cola": 0.08}, "normalised", ("same", "cola"))
     assert halved == pytest.approx(np.hypot(0.03, 0.04) / 2)
     assert overall_error({**errors, "sts": None}, "plain") is None
-
-
-def test_interval_agrees_with_scipy() -> None:
-    values = [0.51, 0.53, 0.50, 0.55]
-    mean, low, high, n, sd, *_ = interval(values)
-    reference = stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    assert (mean, low, high, n) == pytest.approx((0.5225, reference.low, reference.high, 4))
-    assert sd == pytest.approx(stats.tstd(values))
-    assert interval([0.5]) == Interval(0.5, None, None, 1)
 
 
 SINGLE = {"sst": 0.5, "para": 0.8, "sts": 0.9}

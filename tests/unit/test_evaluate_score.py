@@ -142,10 +142,10 @@ def test_the_gain_is_over_the_single_tasks_of_the_same_seed(tmp_path: Path) -> N
     assert rows[2]["last"] == pytest.approx(100 * (0.2 - 0.5) / 3) and rows[3]["last"] is None
 
 
-def runs(key: str, *seeds: dict[str, float], split: str = "dev") -> dict[int, Run]:
-    """Return runs with scores by task."""
+def runs(key: str, *seeds: dict[str, float]) -> dict[int, Run]:
+    """Return runs with dev scores by task."""
     return {
-        n: {(split, task, TASKS[task].metric): Score(value, key) for task, value in of.items()}
+        n: {("dev", task, TASKS[task].metric): Score(value, key) for task, value in of.items()}
         for n, of in enumerate(seeds)
     }
 
@@ -182,11 +182,3 @@ def test_each_task_is_from_its_own_best() -> None:
     (run,) = best_of_each_task(RUNS, ["steady", "none", "sharp"]).values()
     keys = {task: score.key for (_, task, _), score in run.items()}
     assert keys == {"sst": "sharp", "para": "sharp", "sts": "steady"}
-
-
-def test_the_half_of_dev_that_chose_the_epoch_chooses_the_best_too() -> None:
-    known = {
-        key: {0: runs(key, {"sst": half}, split="selection")[0] | runs(key, {"sst": dev})[0]}
-        for key, half, dev in (("a", 0.6, 0.4), ("b", 0.5, 0.9))
-    }
-    assert choose(known, ["a", "b"], "plain", ["sst"]) == "a"

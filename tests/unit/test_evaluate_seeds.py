@@ -33,16 +33,11 @@ SHARED = (0.0002 + 0.0 + 2 * 0.0001) / 4
 
 
 def test_rows_share_their_variance_and_a_larger_one_is_kept() -> None:
-    found = over_seeds(on_dev(ROWS))
-    at_95 = t.ppf(0.975, 4)
-    assert {of.variant: half(one) for of, one in found.items()} == pytest.approx(
-        {
-            "a": at_95 * np.sqrt(0.0002 / 2),
-            "b": at_95 * np.sqrt(SHARED / 2),
-            "c": at_95 * np.sqrt(SHARED / 3),
-        }
-    )
-    assert [one.mean for one in found.values()] == pytest.approx([0.41, 0.5, 0.61])
+    found = over_seeds(on_dev(ROWS)).values()
+    halves = t.ppf(0.975, 4) * np.sqrt([0.0002 / 2, SHARED / 2, SHARED / 3])
+    assert list(map(half, found)) == pytest.approx(list(halves))
+    assert [one.mean for one in found] == pytest.approx([0.41, 0.5, 0.61])
+    assert [one.sd for one in found] == pytest.approx([np.std(of, ddof=1) for of in ROWS.values()])
 
 
 def test_rows_share_nothing_with_other_splits_tasks_and_rows_that_have_not_learnt() -> None:

@@ -63,6 +63,9 @@ def test_nothing_comes_from_elsewhere(page: Page, source: str) -> None:
     assert page.values("link", "href") == ["data:,"]
     assert "url(" not in source and "@import" not in source and "://" not in source
     assert len(source) < 10e6
+    ids = [found["id"] for _, found in page.tags if "id" in found]
+    inside = {link[1:] for link in page.values("a", "href") if link.startswith("#")}
+    assert len(ids) == len(set(ids)) and len(inside) > 8 and inside <= set(ids)
 
 
 def test_the_policy_lets_only_the_own_script_and_style_in(page: Page, source: str) -> None:
@@ -103,13 +106,6 @@ def test_every_figure_is_there_or_said_to_be_absent(page: Page, reported: Plan) 
     for width, source in zip(widths, sources, strict=True):
         with Image.open(io.BytesIO(b64decode(source.partition(",")[2]))) as image:
             assert int(width) == image.width == 1100, "half of the file for print"
-
-
-def test_links_inside_the_page_lead_somewhere(page: Page) -> None:
-    ids = [found["id"] for _, found in page.tags if "id" in found]
-    assert len(ids) == len(set(ids))
-    inside = [link for link in page.values("a", "href") if link.startswith("#")]
-    assert len(inside) > 8 and {link[1:] for link in inside} <= set(ids)
 
 
 def test_rows_show_scores_with_intervals_or_why_there_are_none(page: Page, reported: Plan) -> None:

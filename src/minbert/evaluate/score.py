@@ -72,9 +72,8 @@ def score_paper(spec: Line, need: Need, labels: Labels) -> pa.Table:
     """
     runs, tasks = read_runs(spec, need, labels), spec["overall_tasks"]
     keys = {of["name"]: of["key"] for of in spec["variants"]}
-    for of in sorted(
-        spec["variants"], key=lambda of: not of["tried"]
-    ):  # others may be best of these
+    # Tuned ones first, as others may be the best of these.
+    for of in sorted(spec["variants"], key=lambda of: not of["tried"]):
         name, names = of["name"], of["tried"] or of["best_of"]
         if of["by"] == "task":
             runs[name] = best_of_each_task(runs, names)

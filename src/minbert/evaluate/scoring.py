@@ -51,20 +51,17 @@ def confusion(prediction: ArrayLike, label: ArrayLike) -> Floats:
     return counts.reshape(classes, classes).astype(float)
 
 
-def _f1_by_class(counts: Floats) -> Floats:
-    """Return 2 TP / (2 TP + FP + FN) of each class of a `confusion`; 0 of one that is absent."""
-    return np.asarray(2 * counts.diagonal() / np.maximum(1, counts.sum(0) + counts.sum(1)))
-
-
 def f1(prediction: ArrayLike, label: ArrayLike) -> float:
-    """Return the F1 of class 1, in [0, 1]; 0 if nothing is positive."""
-    return float(_f1_by_class(confusion(prediction, label))[1])
+    """Return the F1 of class 1, 2 TP / (2 TP + FP + FN), in [0, 1]; 0 if nothing is positive."""
+    counts = confusion(prediction, label)
+    return float(2 * counts[1, 1] / max(1, counts[1].sum() + counts[:, 1].sum()))
 
 
 def macro_f1(prediction: ArrayLike, label: ArrayLike) -> float:
     """Return the mean of F1 over the classes that occur, as predicted or as true, in [0, 1]."""
     counts = confusion(prediction, label)
-    return float(_f1_by_class(counts).sum() / np.sum(counts.sum(0) + counts.sum(1) > 0))
+    sides = counts.sum(0) + counts.sum(1)
+    return float(np.mean(2 * counts.diagonal()[sides > 0] / sides[sides > 0]))
 
 
 def matthews(prediction: ArrayLike, label: ArrayLike) -> float:
