@@ -4,7 +4,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -163,15 +162,18 @@ def stability(options: Options, inputs: Inputs) -> Drawn:
         return style.nothing(), inputs.absent
     paper, panels = PaperScores(inputs), []
     for task, metric in dev_measures(inputs, runs):
-        spread: list[Interval | None] = [None] * len(runs)
+        last: list[Interval | None] = [None] * len(runs)
         best: list[Interval | None] = [None] * len(runs)
         for row, (name, curves) in enumerate(runs.items()):
-            if (curve := curves.get(("dev", task, metric))) is not None:
+            if ("dev", task, metric) in curves:
+                curve = curves["dev", task, metric]
                 score = paper.get(name, metric if task == "overall" else task)
-                best[row] = _spread(curve.max().to_frame().T, score)
-                if len(curve) >= LAST:
-                    spread[row] = _spread(curve.tail(LAST), score)
-        panels.append((title_of(task), {f"last {LAST} epochs": spread, "best epoch": best}))
+                learned = score.learned if score else None
+                best[row] = Interval(curve.max().mean(), learned=learned)
+                if len(end := curve.tail(LAST)) == LAST:
+                    ends = end.min().mean(), end.max().mean()
+                    last[row] = Interval(end.mean().mean(), *ends, learned=learned)
+        panels.append((title_of(task), {f"last {LAST} epochs": last, "best epoch": best}))
     figure = draw_rows([inputs.variants[name] for name in runs], panels)
     return figure, [
         f"Bars: smallest to largest dev score of the last {LAST} epochs, if a run has so many; "
@@ -179,9 +181,3 @@ def stability(options: Options, inputs: Inputs) -> Drawn:
         f"Rows have only the tasks of a variant's last stage. {CROSSED}",
         *inputs.absent,
     ]
-
-
-def _spread(curve: pd.DataFrame, score: Interval | None) -> Interval:
-    """Return the mean of scores [epochs, seeds], and of each seed's smallest and largest."""
-    ends = curve.min().mean(), curve.max().mean()
-    return Interval(curve.mean().mean(), *ends, learned=score.learned if score else None)

@@ -1,7 +1,8 @@
 """Scores as points: against parameters; published ones against ours; dev against test."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -11,7 +12,7 @@ from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs
-from minbert.figures.scored import PaperScores, points_note, read_scores, title_of
+from minbert.figures.scored import PaperScores, points_note, published, read_scores, title_of
 from minbert.spec.figures import OfSplit, PublishedReproduced
 from minbert.spec.task import TASKS
 
@@ -29,8 +30,9 @@ def score_parameters(options: OfSplit, inputs: Inputs) -> Drawn:
     shown = [one for of, one in paper.means.items() if of.variant in sizes]
     if not shown:
         return style.nothing(), inputs.absent
-    scores = {m: {n: one for n in sizes if (one := paper.get(n, m))} for m in paper.measures}
-    fronts = {m: front(sizes, {n: one.mean for n, one in of.items()}) for m, of in scores.items()}
+    every = {m: {n: one for n in sizes if (one := paper.get(n, m))} for m in paper.measures}
+    scores = {measure: found for measure, found in every.items() if found}
+    fronts = {measure: front(sizes, found) for measure, found in scores.items()}
     named = dict.fromkeys(name for best in fronts.values() for name in best)
     looks = {name: style.look(number) for number, name in enumerate(named)}
     figure, panels = style.panels(len(scores), 1.75, 2)
@@ -53,14 +55,14 @@ def score_parameters(options: OfSplit, inputs: Inputs) -> Drawn:
     ]
 
 
-def front(sizes: Mapping[str, float], means: Mapping[str, float]) -> list[str]:
+def front(sizes: Mapping[str, float], found: Mapping[str, Interval]) -> list[str]:
     """Return the variants that score more than all with at most as many parameters, smallest first.
 
     Of equals, the first.
     """
     kept: list[str] = []
-    for name in sorted(means, key=lambda name: (sizes[name], -means[name])):
-        if not kept or means[name] > means[kept[-1]]:
+    for name in sorted(found, key=lambda name: (sizes[name], -found[name].mean)):
+        if not kept or found[name].mean > found[kept[-1]].mean:
             kept.append(name)
     return kept
 
@@ -71,77 +73,66 @@ def _round(axes: Axes, most: int) -> None:
         axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 5, 10]))
 
 
-class Point(NamedTuple):
-    """A score of a paper's variant twice, of a task or by a rule; `y` is on `split`."""
-
-    paper: str
-    measure: str
-    split: str
-    x: Interval
-    y: Interval
-
-
-Means = Mapping[Of, Interval]
-
-
 def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn:
     """Draw each published number, or dev score, against our score on the paper's split, or test.
 
     Markers are hollow, so that those that lie on others hide none; of published scores on test they
     are filled.
     """
+    points = [
+        (about["paper"], *point)
+        for about in inputs.papers
+        for point in _points(options.against, inputs.scores[about["paper"]], about)
+    ]
     if options.against == "dev":
-        points_of, axis_titles, none = _dev_and_test, ("dev", "test"), "no test labels"
-        said, over = "Variants that were scored on test.", "seeds (Student t)"
+        said, over, none = (
+            "Variants that were scored on test.",
+            "seeds (Student t)",
+            "no test labels",
+        )
     else:
-        points_of, axis_titles, none = _published, ("published", "ours"), "no run yet"
         said = "Numbers of the papers' tables, where we have a score on the same split."
-        over = "seeds for a single run, as in the papers (Student t)"
-    points: list[Point] = []
-    for about in inputs.papers:
-        scores = read_scores(inputs.scores[about["paper"]], about["paper"])
-        points += points_of(about, over_seeds(scores, about["overall_tasks"]))
+        over, none = "seeds for a single run, as in the papers (Student t)", "no run yet"
     if not points:
         return style.nothing(none), []
     looks = {about["paper"]: style.look(n) for n, about in enumerate(inputs.papers)}
-    titles = [title_of(measure) for measure in (*TASKS, "overall")]
-    by_panel = {t: [p for p in points if title_of(p.measure) == t] for t in titles}
+    by_panel = {
+        title_of(m): [p for p in points if title_of(p[1].measure) == title_of(m)]
+        for m in (*TASKS, "overall")
+    }
     by_panel = {title: of for title, of in by_panel.items() if of}
     figure, panels = style.panels(len(by_panel), 2.5)
     for axes, (title, shown) in zip(panels, by_panel.items(), strict=True):
-        limits = style.ends([one for point in shown for one in (point.x, point.y)])
+        limits = style.ends(one for *_, x, y in shown for one in (x, y))
         axes.plot(limits, limits, **style.ZERO, label="equal scores")
         axes.set(xlim=limits, ylim=limits, title=f"{title}\nn = {len(shown)}")
-        axes.set(xlabel=axis_titles[0], ylabel=axis_titles[1])
+        axes.set(xlabel=options.against, ylabel="test" if options.against == "dev" else "ours")
         _round(axes, 6)
-        for paper, _, split, x, y in shown:
-            on_test = split == "test"
-            about = looks[paper] if on_test else looks[paper] | {"markerfacecolor": "none"}
-            label = paper + ", on test" * on_test
-            style.points(axes, [(x.mean, y)], about, label, xerr=style.bars([x]), markersize=4)
+        for paper, of, x, y in shown:
+            look, label = looks[paper] | {"markerfacecolor": "none"}, paper
+            if of.split == "test":
+                look, label = looks[paper], f"{paper}, on test"
+            style.points(axes, [(x.mean, y)], look, label, xerr=style.bars([x]), markersize=4)
     return figure, [
         f"{said} Overall: a plain or normalised mean, by each paper's own rule.",
-        points_note([point.y for point in points], over),
+        points_note([y for *_, y in points], over),
     ]
 
 
-def _dev_and_test(about: Mapping[str, Any], means: Means) -> Iterator[Point]:
-    """Yield the scores that a paper's variants have on both dev and test."""
-    for of, test in means.items():
-        dev = means.get(of._replace(split="dev"))
-        if of.split == "test" and dev and of.measure in (about["rule"], *TASKS):
-            yield Point(about["paper"], of.measure, "dev", dev, test)
-
-
-def _published(about: Mapping[str, Any], means: Means) -> Iterator[Point]:
-    """Yield the numbers of a paper's tables that we have, too, as those of single runs."""
-    for row in (row for row in about["rows"] if row["table"]):
-        names = {"overall": about["rule"], "other": row["other_task"]}
-        for name, value in row["published"].items():
-            of = Of(row["variant"], row["split"], names.get(name, name))
-            if of in means and value is not None:
-                ours = single_run(means[of])
-                yield Point(about["paper"], of.measure, of.split, Interval(value), ours)
+def _points(
+    against: str, scores: Path, about: Mapping[str, Any]
+) -> Iterator[tuple[Of, Interval, Interval]]:
+    """Yield what a paper's points are of, and where they are."""
+    means = over_seeds(read_scores(scores, about["paper"]), about["overall_tasks"])
+    if against == "dev":
+        for of, dev in means.items():
+            test = means.get(of._replace(split="test"))
+            if of.split == "dev" and test and of.measure in (about["rule"], *TASKS):
+                yield of, dev, test
+        return
+    for of, value in published(about).items():
+        if of in means:
+            yield of, Interval(value), single_run(means[of])
 
 
 def single_run(of_mean: Interval) -> Interval:

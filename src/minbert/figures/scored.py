@@ -1,8 +1,9 @@
 """Scores by variant, split and measure, as figures show them: means, gains, floors, and notes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from minbert.evaluate import reading
 from minbert.evaluate.bootstrap import difference
@@ -42,10 +43,10 @@ class PaperScores:
     """
 
     def __init__(self, inputs: Inputs, split: str = "dev") -> None:
-        ((self.paper, self.path),) = inputs.scores.items()
+        ((paper, path),) = inputs.scores.items()
+        every = read_scores(path, paper)
         self.split, self.rule = split, inputs.about["rule"]
         self.overall_tasks = inputs.about["overall_tasks"]
-        every = read_scores(self.path, self.paper)
         known = (self.rule, *TASKS)
         self.scores = {
             of: by_seed
@@ -74,6 +75,17 @@ class PaperScores:
         return sorted({one.floor for one in found if one and one.floor is not None})
 
 
+def published(about: Mapping[str, Any]) -> dict[Of, float]:
+    """Return the numbers that a paper printed."""
+    found = {}
+    for row in about["rows"]:
+        names = {"overall": about["rule"], "other": row["other_task"]}
+        for name, value in row["published"].items():
+            if value is not None:
+                found[Of(row["variant"], row["split"], names.get(name, name))] = value
+    return found
+
+
 Gains = dict[tuple[str, str, str], tuple[Interval | None, Interval | None]]
 
 
@@ -90,24 +102,20 @@ def gains(inputs: Inputs, paper: PaperScores, pairs: Iterable[tuple[str, str]]) 
         for seed, score in by_seed.items()
         if of.measure in TASKS
     }
-    systems = Systems(paper.scores, files, paper.overall_tasks)
-    printed = {
-        (row["variant"], paper.rule if task == "overall" else task): value
-        for row in inputs.about["rows"]
-        for task, value in row["published"].items()
-        if row["split"] == "dev" and value is not None
-    }
+    systems, printed = Systems(paper.scores, files, paper.overall_tasks), published(inputs.about)
     found: Gains = {}
     for (name, other), measure in product(pairs, paper.measures):
-        ours = published = None
-        if (mean := paper.get(name, measure)) and (below := paper.get(other, measure)):
-            one, two = (systems.of(measure)[variant] for variant in (name, other))
+        ours = said = None
+        of = systems.of(measure)
+        if {name, other} <= of.keys():
+            one, two = of[name], of[other]
             change = difference(one, two, 1 / one.examples)
-            learned = mean.learned is not False and below.learned is not False
-            ours = Interval(change.value, *change.interval(), min(mean.n, below.n), learned=learned)
-        if {(name, measure), (other, measure)} <= printed.keys():
-            published = Interval(printed[name, measure] - printed[other, measure])
-        found[name, other, measure] = ours, published
+            ours = Interval(change.value, *change.interval(), min(one.seeds, two.seeds))
+            ours = ours._replace(learned=one.learned and two.learned)
+        first, second = (Of(variant, "dev", measure) for variant in (name, other))
+        if {first, second} <= printed.keys():
+            said = Interval(printed[first] - printed[second])
+        found[name, other, measure] = ours, said
     return found
 
 
