@@ -18,8 +18,8 @@ from matplotlib.transforms import Bbox
 
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs
+from minbert.figures.make import drawn_kind
 from minbert.spec.figures import FIGURE_KINDS
-from minbert.spec.parts import load_part
 
 STAMP = "commit 0123456789  backbone google-bert/bert-base-uncased  data real  5 seeds"
 
@@ -81,7 +81,7 @@ def drawn(kind: str, inputs: Inputs, variants: str = "", **options: Any) -> Draw
     if variants:
         inputs = replace(inputs, variants={name: name.upper() for name in variants.split()})
     with style.style():
-        figure, notes = load_part("figure", kind)(FIGURE_KINDS[kind](**options), inputs)
+        figure, notes = drawn_kind(kind, FIGURE_KINDS[kind](**options), inputs)
     return figure, [note for note in notes if note]
 
 

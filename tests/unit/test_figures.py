@@ -163,7 +163,7 @@ def test_nothing_run(results: dict[str, Inputs]) -> None:
     for case in CASES.keys() - {"tables", "architectures", *OVER_ALL}:
         kind, options = CASES[case]
         figure, notes = drawn(kind, of_case(case, results["none"]), **options)
-        assert "no run yet" in described(figure), case
+        assert "nothing to show yet" in described(figure), case
         assert notes[0].startswith("Failed or not run: variant 0"), case
 
 

@@ -21,14 +21,13 @@ Runs = dict[str, histories.Curves]
 """What the runs of each variant recorded."""
 
 
-def curves(options: Curves, inputs: Inputs) -> Drawn:
+def curves(options: Curves, inputs: Inputs) -> Drawn | None:
     """Draw what `options.show` says."""
     views = {"scores": _scores, "runs": _runs, "tables": _tables, "cosines": _cosines}
     found = histories.last_stages(inputs)
     if not found and options.show != "tables":
-        return style.nothing(), inputs.absent
-    figure, notes = views.get(options.show, _loss)(options, inputs, found)
-    return figure, [*notes, *inputs.absent]
+        return None
+    return views.get(options.show, _loss)(options, inputs, found)
 
 
 def _line(

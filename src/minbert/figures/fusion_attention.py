@@ -10,7 +10,7 @@ from minbert.figures.inputs import Drawn, Inputs, task_title
 from minbert.spec.figures import Options
 
 
-def fusion_attention(options: Options, inputs: Inputs) -> Drawn:
+def fusion_attention(options: Options, inputs: Inputs) -> Drawn | None:
     """Draw a panel for each fusion of the variants: its mean attention over adapters.
 
     A row is a sublayer, with the first layer at the bottom; a column is an adapter. A row adds up
@@ -32,7 +32,7 @@ def fusion_attention(options: Options, inputs: Inputs) -> Drawn:
     # The last layer first.
     tables = {of: pd.Series(cells[of]).unstack().sort_index(ascending=False) for of in cells}
     if not tables:
-        return style.nothing(), inputs.absent
+        return None
     figure, panels = style.panels(len(tables), 1.1 + 0.15 * max(map(len, tables.values())), 4)
     for axes, (title, table) in zip(panels, tables.items(), strict=True):
         words = table.map("{:.2f}".format).to_numpy().tolist()
@@ -45,4 +45,4 @@ def fusion_attention(options: Options, inputs: Inputs) -> Drawn:
         axes.set_xlabel("adapter")
     panels[0].set_ylabel("layer")
     said = "Mean over the tokens of the target's dev set, and over seeds. Rows add up to 1."
-    return figure, [said, *inputs.absent]
+    return figure, [said]

@@ -6,8 +6,8 @@ from typing import Any
 
 from minbert.base.environment import commit
 from minbert.figures import style
-from minbert.figures.inputs import Inputs
-from minbert.spec.figures import FIGURE_KINDS
+from minbert.figures.inputs import Drawn, Inputs
+from minbert.spec.figures import FIGURE_KINDS, Options
 from minbert.spec.parts import load_part
 from minbert.spec.yaml import validated
 from minbert.store.job import Job
@@ -63,9 +63,15 @@ def draw(
     made_from = f"commit {commit()}  backbone {first['backbone']}  data {data}"
     stamp = f"{made_from}  seeds: {len(first['seeds'])}"
     with style.style():
-        figure, notes = load_part("figure", kind)(options, inputs)
+        figure, notes = drawn_kind(kind, options, inputs)
         style.finish(figure, [*notes, stamp * (not bare)], title * (not bare), size)
         style.save(figure, stem, title, drawn["caption"], formats)
+
+
+def drawn_kind(kind: str, options: Options, inputs: Inputs) -> Drawn:
+    """Return the figure that a kind makes, and the notes under it, at last on missing runs."""
+    figure, notes = load_part("figure", kind)(options, inputs) or (style.nothing(), [])
+    return figure, [*notes, *inputs.absent]
 
 
 def draw_fault(fault: str, stem: Path) -> None:

@@ -28,7 +28,7 @@ def panel_each(
     height: float,
     draw: Callable[[Axes, Predicted], Sequence[str]],
     note: str,
-) -> Drawn:
+) -> Drawn | None:
     """Return a figure with a panel for each variant that has predictions on dev of `options.task`.
 
     `draw` gets the axes and the predictions, and returns the lines of the panel's head below the
@@ -40,7 +40,7 @@ def panel_each(
     files = {name: present(inputs.predictions[name].get(task, {})).values() for name in labels}
     there = [name for name, paths in files.items() if paths]
     if not there:
-        return style.nothing(), inputs.absent
+        return None
     shown = there[:MOST_PANELS]
     more = len(there) - len(shown)
     read = read_predicted(chain(*(files[name] for name in shown)), task)
@@ -58,7 +58,6 @@ def panel_each(
         f"brackets: smallest and largest seed. {note}",
         f"Floor, {GUESS}: {tests[0].floor:.3g}. \u00d7: not above it at the 5 % level.",
         f"Not shown, for lack of space: {more} more variants." * bool(more),
-        *inputs.absent,
     ]
 
 
@@ -75,7 +74,7 @@ MOST_WRITTEN = 8
 """With more classes than these, numbers in the cells would not be readable."""
 
 
-def confusion_matrix(options: OneTask, inputs: Inputs) -> Drawn:
+def confusion_matrix(options: OneTask, inputs: Inputs) -> Drawn | None:
     """Draw a matrix per variant, on dev.
 
     A row is a true class: the shares of it that were predicted as each class, over all seeds, and
@@ -111,7 +110,7 @@ BINS = 10
 """Of equal width, from 0 to 1."""
 
 
-def calibration(options: OneTask, inputs: Inputs) -> Drawn:
+def calibration(options: OneTask, inputs: Inputs) -> Drawn | None:
     """Draw a diagram per variant, on dev, with the share of examples behind.
 
     The expected calibration error is that of Guo et al. (2017, section 2), on the score of class 1.
@@ -166,7 +165,7 @@ def wilson(share: Values, count: Values) -> tuple[Values, Values]:
     return middle - half, middle + half
 
 
-def sts_scatter(options: OneTask, inputs: Inputs) -> Drawn:
+def sts_scatter(options: OneTask, inputs: Inputs) -> Drawn | None:
     """Draw a panel per variant, on dev: each example's label and mean prediction."""
     about = TASKS[options.task]
     low, high, metric = about.low, about.high, METRIC_TITLES[about.metric]

@@ -64,7 +64,7 @@ def draw_rows(
     return figure
 
 
-def ranking(options: OfSplit, inputs: Inputs) -> Drawn:
+def ranking(options: OfSplit, inputs: Inputs) -> Drawn | None:
     """Draw all variants of one paper by their scores on a split.
 
     The first is the paper's best, as everywhere (`evaluate.seeds`); rows that are the best of
@@ -73,7 +73,7 @@ def ranking(options: OfSplit, inputs: Inputs) -> Drawn:
     labels, split = inputs.variants, options.split
     paper = PaperScores(inputs, split)
     if not paper.measures:
-        return style.nothing(), inputs.absent
+        return None
     names = [*ranked(paper.scores, paper.rule, split)]
     parts = {of.variant for of in paper.means if not paper.get(of.variant, paper.rule)}
     names += [name for name in labels if name in parts]
@@ -87,7 +87,6 @@ def ranking(options: OfSplit, inputs: Inputs) -> Drawn:
         f"Overall: {paper.overall}, on {split}. {FLOOR}",
         points_note([one for of, one in paper.means.items() if of.variant in names]),
         f"Not ranked: {listed([*best_of])}, the best of others." * bool(best_of),
-        *inputs.absent,
     ]
 
 
@@ -100,11 +99,11 @@ def _counted(inputs: Inputs, split: str, task: str) -> str:
     return ""
 
 
-def ladder(options: Ladder, inputs: Inputs) -> Drawn:
+def ladder(options: Ladder, inputs: Inputs) -> Drawn | None:
     """Draw the rows in their order, each compared with the row above or, if named, `over`."""
     labels, paper = inputs.variants, PaperScores(inputs)
     if not paper.measures:
-        return style.nothing(), inputs.absent
+        return None
     pairs = [(name, options.over.get(name, before)) for before, name in pairwise(labels)]
     steps = [step(labels[name], labels[other], options.names) for name, other in pairs]
     gained = gains(inputs, paper, pairs)
@@ -126,7 +125,6 @@ def ladder(options: Ladder, inputs: Inputs) -> Drawn:
         points_note(
             [ours for ours, _ in gained.values() if ours], "examples and seeds (bootstrap)"
         ),
-        *inputs.absent,
     ]
 
 
@@ -152,14 +150,14 @@ LAST = 5
 """The epochs that the spread is over."""
 
 
-def stability(options: Options, inputs: Inputs) -> Drawn:
+def stability(options: Options, inputs: Inputs) -> Drawn | None:
     """Draw how far each variant's dev scores spread over the last epochs, and its best.
 
     A run of fewer epochs would look steady for its length alone, so it has no spread.
     """
     runs = last_stages(inputs)
     if not runs:
-        return style.nothing(), inputs.absent
+        return None
     paper, panels = PaperScores(inputs), []
     for task, metric in dev_measures(inputs, runs):
         last: list[Interval | None] = [None] * len(runs)
@@ -179,5 +177,4 @@ def stability(options: Options, inputs: Inputs) -> Drawn:
         f"Bars: smallest to largest dev score of the last {LAST} epochs, if a run has so many; "
         f"points: their mean; hollow: the best epoch; mean over seeds.",
         f"Rows have only the tasks of a variant's last stage. {CROSSED}",
-        *inputs.absent,
     ]

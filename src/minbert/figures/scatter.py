@@ -19,7 +19,7 @@ from minbert.spec.task import TASKS
 _OTHER: style.Look = {"color": "0.6", "marker": "o", "markersize": 2.5, "zorder": 2}
 
 
-def score_parameters(options: OfSplit, inputs: Inputs) -> Drawn:
+def score_parameters(options: OfSplit, inputs: Inputs) -> Drawn | None:
     """Draw all variants of one paper: overall score and each task on a split, against parameters.
 
     Variants on the front of any panel have a look of their own, the others are grey.
@@ -29,7 +29,7 @@ def score_parameters(options: OfSplit, inputs: Inputs) -> Drawn:
     sizes = {name: count / 1e6 for name, count in counts.items() if count}
     shown = [one for of, one in paper.means.items() if of.variant in sizes]
     if not shown:
-        return style.nothing(), inputs.absent
+        return None
     every = {m: {n: one for n in sizes if (one := paper.get(n, m))} for m in paper.measures}
     scores = {measure: found for measure, found in every.items() if found}
     fronts = {measure: front(sizes, found) for measure, found in scores.items()}
@@ -51,7 +51,6 @@ def score_parameters(options: OfSplit, inputs: Inputs) -> Drawn:
         f"{paper.overall}. Front: no other variant with as many or fewer parameters has a mean as "
         "high.",
         points_note(shown),
-        *inputs.absent,
     ]
 
 
@@ -73,7 +72,7 @@ def _round(axes: Axes, most: int) -> None:
         axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 5, 10]))
 
 
-def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn:
+def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn | None:
     """Draw each published number, or dev score, against our score on the paper's split, or test.
 
     Markers are hollow, so that those that lie on others hide none; of published scores on test they
@@ -84,17 +83,12 @@ def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn:
         for about in inputs.papers
         for point in _points(options.against, inputs.scores[about["paper"]], about)
     ]
-    if options.against == "dev":
-        said, over, none = (
-            "Variants that were scored on test.",
-            "seeds (Student t)",
-            "no test labels",
-        )
-    else:
-        said = "Numbers of the papers' tables, where we have a score on the same split."
-        over, none = "seeds for a single run, as in the papers (Student t)", "no run yet"
     if not points:
-        return style.nothing(none), []
+        return None
+    said, over = "Variants that were scored on test.", "seeds (Student t)"
+    if options.against == "published":
+        said = "Numbers of the papers' tables, where we have a score on the same split."
+        over = "seeds for a single run, as in the papers (Student t)"
     looks = {about["paper"]: style.look(n) for n, about in enumerate(inputs.papers)}
     by_panel = {
         title_of(m): [p for p in points if title_of(p[1].measure) == title_of(m)]

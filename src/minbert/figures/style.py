@@ -69,7 +69,7 @@ def panels(
     return figure, every[:count]
 
 
-def nothing(text: str = "no run yet") -> Figure:
+def nothing(text: str = "nothing to show yet") -> Figure:
     """Return a figure that only says that there is nothing to show."""
     figure, (axes,) = panels(1, 0.8)
     axes.text(0.5, 0.5, text, ha="center", va="center", color="0.4")

@@ -8,13 +8,13 @@ from minbert.spec.figures import Sweep
 _ASIDE = 0.08  # of two values' distance: how far the points of two lines at one value stand apart
 
 
-def sweep(options: Sweep, inputs: Inputs) -> Drawn:
+def sweep(options: Sweep, inputs: Inputs) -> Drawn | None:
     """Draw overall score and each task on a split, against a setting's values side by side."""
     paper = PaperScores(inputs, options.split)
     found = {m: [one for n in options.named() if (one := paper.get(n, m))] for m in paper.measures}
     measures = [measure for measure in found if found[measure]]
     if not measures:
-        return style.nothing(), inputs.absent
+        return None
     figure, panels = style.panels(len(measures), 1.75, 2)
     ticks = sorted({x for of in options.lines.values() for x in of.values()})
     for axes, measure in zip(panels, measures, strict=True):
@@ -38,5 +38,4 @@ def sweep(options: Sweep, inputs: Inputs) -> Drawn:
     return figure, [
         f"Scores on {options.split}; overall: {paper.overall}. {FLOOR}",
         points_note([one for of in found.values() for one in of]),
-        *inputs.absent,
     ]

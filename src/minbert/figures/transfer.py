@@ -14,7 +14,7 @@ Cells = dict[tuple[str, str], tuple[str, float]]
 """By first and second task: what is written, and the difference that sets the colour."""
 
 
-def transfer(_: Options, inputs: Inputs) -> Drawn:
+def transfer(_: Options, inputs: Inputs) -> Drawn | None:
     """Draw the variants that start from a model of one task and train another, on dev.
 
     The models that they start from are among the variants, too. A cell has the score, its
@@ -24,7 +24,7 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
     """
     moved, paper = _moved(inputs), PaperScores(inputs)
     if not (moved and paper.means):
-        return style.nothing(), inputs.absent
+        return None
     gained = gains(inputs, paper, moved.values())
     after: Cells = {}
     left: Cells = {}
@@ -60,7 +60,6 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
         f"{CROSSED}",
         f"\u00b1: half of the 95 % interval over {over} (the claims' bootstrap, not widened for "
         "their number).",
-        *inputs.absent,
     ]
 
 
