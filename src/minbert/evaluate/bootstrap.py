@@ -45,7 +45,7 @@ class System(NamedTuple):
     """A system that is compared: its scores by seed, on all examples and on b resamples of them.
 
     `scores` [1 + b, s] has those on all examples first. A trained system has the `runs` KEY.SEED of
-    each task, was scored on so many `examples`, of claims on curves after so many `epochs`, and has
+    each task, was scored on so many `examples`, and in curves after so many `epochs`, and has
     `learned` its task or not. `spread` is how far its scores move with the seed, if more is known
     of it than they say.
     """
@@ -53,7 +53,7 @@ class System(NamedTuple):
     scores: Floats
     runs: Mapping[str, Sequence[str]] = {}
     examples: int = 0
-    epochs: int = 0
+    epochs: float = np.inf
     learned: bool = True
     spread: Spread | None = None
 

@@ -45,9 +45,7 @@ def make(job: Job) -> None:
         best = choose(runs, tried, spec["rule"], by)
         for name in tried:
             halves = {seed: choosing(run) for seed, run in runs[name].items()}
-            scores = [
-                v for of in halves.values() if (v := overall(of, spec["rule"], by)) is not None
-            ]
+            scores = [overall(half, spec["rule"], by) or 0.0 for half in halves.values()]
             means = {task: fmean(of[task] for of in halves.values()) for task in by if halves}
             settings, chosen = spec["settings"][name], "yes" * (name == best)
             line = {"variant": variant, "candidate": name, "settings": settings, "chosen": chosen}

@@ -139,9 +139,7 @@ def _judged(claim: Line, systems: Systems) -> dict[str, Any]:
     if reason := _why_open(names, [one, *others], measure):
         return line | {"verdict": OPEN, "reason": reason}
     # What one example weighs, or one scored epoch.
-    least = 1 / one.examples
-    if measure == "epoch":
-        least = 1 / min(side.epochs for side in (one, *others) if side.runs)
+    least = 1 / (min(of.epochs for of in (one, *others)) if measure == "epoch" else one.examples)
     estimates = [difference(one, other, least) for other in others]
     tails = [tail(each, claim["direction"], claim["margin"]) for each in estimates]
     worst = tails.index(max(tails))
@@ -170,13 +168,11 @@ def _why_open(names: Sequence[str], sides: Sequence[System], measure: str) -> st
         return f"{', '.join(names[1:])} did not learn" if one.learned else "neither learned"
     if not one.learned and others[0].runs:
         return f"{names[0]} did not learn"
-    if not measure:
-        return ""
-    trained = {name: side for name, side in zip(names, sides, strict=True) if side.runs}
-    if 1 in (side.seeds for side in trained.values()):
+    if measure and 1 in (side.seeds for side in sides if side.runs):
         return "one seed"
-    least = LEAST[measure]
-    short = [f"{name} {side.epochs}" for name, side in trained.items() if side.epochs < least]
+    least = LEAST.get(measure, 0)
+    pairs = zip(names, sides, strict=True)
+    short = [f"{name} {side.epochs}" for name, side in pairs if side.epochs < least]
     return f"fewer than {least} scored epochs: {', '.join(short)}" if short else ""
 
 
@@ -186,13 +182,13 @@ def _adjust(line: dict[str, Any], p: float, level: float) -> None:
     _, supports = decision(tails)
     # "Does not hold" was corrected for the number of others, so its interval is too.
     level = level if supports else level / len(tails)
-    line["verdict"] = NOISE if p > LEVEL else HOLDS if supports else FAILS
-    line |= {"p_holm": p, "difference": estimate.value, "error": estimate.error}
+    said = NOISE if p > LEVEL else HOLDS if supports else FAILS
+    line |= {"verdict": said, "p_holm": p, "detectable": estimate.detectable(level)}
+    line |= {"difference": estimate.value, "error": estimate.error}
     line["low"], line["high"] = estimate.interval(level)
     line["low_95"], line["high_95"] = estimate.interval()
-    line["detectable"] = estimate.detectable(level)
     fewest = min(_seeds(line))
-    if line["verdict"] == NOISE and fewest > 1:
+    if said == NOISE and fewest > 1:
         bounds = region(line["direction"], line["margin"])
         distance = min(abs(estimate.value - bound) for bound in bounds)
         line["seeds_needed"] = estimate.seeds_needed(distance, fewest, level)

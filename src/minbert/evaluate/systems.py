@@ -98,7 +98,7 @@ class Systems:
 
     def _system(self, runs: Mapping[str, list[str]], task: str, measure: str = "") -> System:
         drawn = {part: self._resampled(part) for part in runs}
-        examples, epochs = sum(n for _, n in drawn.values()), 0
+        examples = sum(n for _, n in drawn.values())
         if not measure:
             parts = {t: np.stack([drawn[t][0][run] for run in of], 1) for t, of in runs.items()}
             return System(_of_task(parts, task), runs, examples)
