@@ -17,7 +17,7 @@ import pandas as pd
 import yaml
 
 from minbert.base.files import write_text
-from minbert.commands.learned import CLEARLY
+from minbert.commands.plan import CLEARLY
 from minbert.evaluate import claims
 from minbert.evaluate.claims import FAILS, HOLDS, NOISE, OPEN
 from minbert.evaluate.text import ABSENT

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from minbert.commands.learned import learned_text
+from minbert.commands.plan import learned_text
 from minbert.evaluate.reading import SCHEMA
 from minbert.plan.plan import Plan
 

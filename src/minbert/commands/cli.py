@@ -85,7 +85,7 @@ COMMANDS = {
         "commands.plan:plan_text", "show what is done, what would run, and why", planned=True
     ),
     "learned": Command(
-        "commands.learned:learned_text",
+        "commands.plan:learned_text",
         "show which rows learnt the tasks that they learnt in their paper",
         planned=True,
     ),

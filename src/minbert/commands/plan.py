@@ -1,4 +1,7 @@
-"""`minbert plan`: what is done, what would run and why, and for how long, before anything runs."""
+"""`minbert plan`: what is done, what would run and why, and for how long, before anything runs.
+
+`minbert learned`: which rows learnt, of those that learnt in their paper.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,9 @@ HEADER: tuple[str, ...] = (
     *("variant", "stage", "key", "state", "parameters", "memory", "steps", "examples"),
     *("time per seed", "why"),
 )
+
+CLEARLY = 1.645
+"""Standard errors of our score that a published one is above the floor by, to ask it of ours."""
 
 
 def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
@@ -137,6 +143,40 @@ class _Outlook:
         for grid in plan.grids:
             notes = plan.shown[f"tables/{grid.paper}"].spec["footnotes"]
             yield from (f"{grid.paper}: {note}" for note in notes)
+
+
+def learned_text(plan: Plan) -> str:
+    """Return a line for each of our dev scores whose published one is clearly above its floor."""
+    from minbert.evaluate.reading import read_scores  # loads pyarrow
+    from minbert.evaluate.text import p_value
+
+    lines: list[tuple[str, ...]] = [
+        ("paper", "variant", "task", "seed", "paper's", "ours", "floor", "p", "")
+    ]
+    learned = constant = 0
+    for paper in (grid.paper for grid in plan.grids):
+        path = plan.shown[f"scores/{paper}"].folder(plan.root) / "scores.parquet"
+        scores = read_scores(path, paper) if path.exists() else {}
+        for row in (row for row in plan.published if row.paper == paper and row.split == "dev"):
+            for (variant, split, task), by_seed in scores.items():
+                published = row.figure(task) if (variant, split) == (row.variant, "dev") else None
+                for seed, score in by_seed.items():
+                    floor, p = score.floor, score.p_floor
+                    if published is None or floor is None or p is None:
+                        continue
+                    if published > floor + CLEARLY * (score.error or 0.0):
+                        learned += bool(score.learned)
+                        constant += bool(score.constant)
+                        said = "constant" if score.constant else "not above its floor"
+                        values = (f"{value:.3f}" for value in (published, score.value, floor))
+                        about = (paper, variant, task, str(seed), *values, p_value(p))
+                        lines.append((*about, said * (not score.learned)))
+    return (
+        f"{aligned(lines)}\n\n{learned} of {len(lines) - 1} above their floor at the 5 % level, "
+        f"{constant} of {len(lines) - 1} constant predictors.\n"
+        "Floors: the most frequent label of dev (exact McNemar test), r = 0 (t test). Listed: "
+        "our dev scores whose published score is clearly above the floor."
+    )
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -22,8 +22,7 @@ FORMAT = 1
 def provenance(job: Job) -> dict[str, Any]:
     """Return the fields of a training job's record that name its code, its data and its backbone.
 
-    Data are digested here, for each training again: of all of Quora's 404,000 pairs that takes a
-    quarter of a second, so that no other file need be made, kept and trusted.
+    Data are digested here, so that no other file need be kept: a quarter of a second for Quora.
     """
     return {
         "format": FORMAT,
@@ -36,9 +35,7 @@ def provenance(job: Job) -> dict[str, Any]:
 def backbone_digest(weights: Path) -> str | None:
     """Return the SHA-256 of a backbone's tensors (`model.weights.checksum`), as its file has it.
 
-    It is the same however the file that they came from packs them; the checksum of that file is in
-    the backbone's description. None if the file is damaged (training then fails and says so) or was
-    not written by minbert.
+    None if the file is damaged (training then fails and says so) or was not written by minbert.
     """
     with suppress(SafetensorError), safe_open(weights, "np") as file:
         return (file.metadata() or {}).get(CHECKSUM)

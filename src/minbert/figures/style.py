@@ -193,7 +193,8 @@ def finish(
         title=textwrap.fill(title, int(0.82 * room)),
         ncols=max(1, room // (11 + max(map(len, labels), default=0))),
     )
-    text = "\n".join(textwrap.fill(note, room) for note in notes if note)
+    kept = (note.replace(" %", "\N{NO-BREAK SPACE}%") for note in notes if note)
+    text = "\n".join(textwrap.fill(note, room) for note in kept)
     foot = figure.supxlabel(text, x=0.01, ha="left", fontsize=small, color="0.3")
     if not size:
         more = sum(each.get_window_extent().height for each in (head, foot)) / figure.dpi
