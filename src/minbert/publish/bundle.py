@@ -19,7 +19,6 @@ from minbert.data.parquet import read_file, write_file
 from minbert.publish.archive import FILES, unpack, write
 from minbert.publish.checks import check_run, put, refusing
 from minbert.publish.packed import (
-    Rows,
     pack,
     restored,
     rows_by_task,
@@ -32,7 +31,6 @@ from minbert.store.node import digest, finished, key_of, seed_folders
 from minbert.store.plans import (
     adoptions,
     described_in,
-    description_path,
     published_plans,
     read_description,
     read_plan,
@@ -40,8 +38,6 @@ from minbert.store.plans import (
     write_description,
 )
 
-Described = dict[tuple[str, str], dict[str, Any]]
-"""Descriptions by kind and key."""
 DESCRIBED = {*FILES, "tokens", "features"}
 """The kinds whose nodes a bundle describes."""
 
@@ -63,54 +59,50 @@ def bundle(
     that those are to be imported first. The same results give the same bytes. Raises `UserError` if
     nothing is finished.
     """
-    elsewhere = {name for path in without for name in unpack(path)["files"]}
+    listed = (name for path in without for name in unpack(path)["files"])
+    elsewhere = {name for name in listed if not name.startswith("spec/")}
     plans = [record for _, record in records(root)][:1]
     with results_lock(root):
         plans += [read_plan(root, name) for name in published_plans(root)]
         # Of a task that changed, the newest.
         tasks = {task["name"]: task for plan in reversed(plans) for task in plan["tasks"]}
         use_tasks_of({"tasks": tasks.values()})
-        described = _described(root, plans)
-        names = {*_results(root / "store", described, seeds, elsewhere)} - elsewhere
+        names = {*_names(root / "store", plans, seeds, elsewhere)} - elsewhere
         names = {name for name in names if weights or not name.endswith(WEIGHTS)}
         if not (runs := sum(name.endswith("/run.json") for name in names)):
             raise UserError(
                 f"{root} has no finished run to bundle that has one of the seeds asked for and is "
                 "in no bundle of --without; give its results by --results"
             )
-        names |= {f"spec/{kind}-{key}.json" for kind, key in described}
-        rows = rows_by_task(described, root / "store")
-        files = _contents(root, plans[0], sorted(names), rows, lean)
+        files = _contents(root, plans[0], sorted(names), lean)
         write(out, files, package=VERSION, tasks=[*tasks.values()])
     return runs
 
 
-def _described(root: Path, plans: Sequence[Mapping[str, Any]]) -> Described:
-    """Return the descriptions of what the plans' runs are, and of all they are made from."""
-    found = {}
-    for name in sorted({name for plan in plans for name in plan["jobs"]}):
-        kind, _, key = name.partition("-")
-        made = kind != "train" or (root / "store" / kind / key).exists()
-        if kind in DESCRIBED and made and description_path(root, kind, key).exists():
-            found[kind, key] = read_description(root, kind, key)
-    return found
-
-
-def _results(
-    store: Path, described: Described, seeds: Collection[int], elsewhere: Collection[str]
+def _names(
+    store: Path,
+    plans: Sequence[Mapping[str, Any]],
+    seeds: Collection[int],
+    elsewhere: Collection[str],
 ) -> Iterator[str]:
     """Yield the names of the files of all finished results, of runs those that are asked for.
 
-    A run is elsewhere by its key, or by one that it was carried over from.
+    A run is elsewhere by its key, or by one that it was carried over from. Besides, yield those of
+    descriptions, of trainings that were begun.
     """
-    for kind, key in described:
-        node = store / kind / key
+    for name in sorted({name for plan in plans for name in plan["jobs"]}):
+        kind, _, key = name.partition("-")
+        node, described = store / kind / key, f"spec/{name}.json"
+        if kind not in DESCRIBED or not (store / described).exists():
+            continue
+        if kind != "train" or node.exists():
+            yield described
         for seed, folder in seed_folders(node).items() if kind == "train" else [(None, node)]:
             keys = [key, *(step["from"] for step in adoptions(folder))]
             known = any(f"train/{each}/seed{seed}/run.json" in elsewhere for each in keys)
             asked = not seeds or seed is None or seed in seeds
             if kind in FILES and finished(kind, folder) and asked and not known:
-                paths = (folder / name for name in FILES[kind])
+                paths = (folder / file for file in FILES[kind])
                 yield from (str(path.relative_to(store)) for path in paths if path.is_file())
 
 
@@ -118,13 +110,13 @@ def _contents(
     root: Path,
     plan: Mapping[str, Any],
     names: Sequence[str],
-    rows: Rows,
     lean: bool,
 ) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the configuration, which states checksums, and of results."""
     config = read_description(root, *plan["shown"][-1][1:])["spec"]["config"]
     config["checksums"] = plan["checksums"]
     yield "config.json", json.dumps(config, indent=1).encode()
+    rows = rows_by_task((root / "store" / name for name in names), root / "store")
     for name in names:
         path = root / "store" / name
         if not name.startswith("train/") or path.suffix != ".parquet":
@@ -155,11 +147,12 @@ def unbundle(path: Path, root: Path, digests: Path | None = None) -> tuple[int, 
         staged.mkdir(parents=True)
         try:
             with refusing("nothing is imported"):
-                described, folders = _checked(path, staged, said)
-            for each in described.values():
-                write_description(root, each)
-            for kind, folder in folders:
+                folders = _checked(path, staged, said)
+            for file in (staged / "spec").glob("*.json"):
+                write_description(root, read_json(file))
+            for folder in folders:
                 target = store / folder.relative_to(staged)
+                kind = folder.relative_to(staged).parts[0]
                 if is_new := not finished(kind, target):
                     put(folder, target)
                 counts[is_new] += kind == "train"
@@ -168,48 +161,37 @@ def unbundle(path: Path, root: Path, digests: Path | None = None) -> tuple[int, 
     return counts[True], counts[False]
 
 
-def _checked(
-    path: Path, staged: Path, said: Mapping[str, Any]
-) -> tuple[Described, list[tuple[str, Path]]]:
-    """Unpack a bundle; return its descriptions, and kind and folder of its results."""
-    use_tasks_of(unpack(path, staged))  # by which its predictions are scored
-    described = {}
-    for file in sorted((staged / "spec").glob("*.json")):
-        of = described_in(file)
-        if key_of(of) != of["key"]:
-            raise ValueError(f"{file.name} does not match its key: its content has {key_of(of)}")
-        described[of["kind"], of["key"]] = of
-    rows = rows_by_task(described, staged, staged.parent)
-    files = (file for kind in FILES for file in (staged / kind).rglob("*") if file.is_file())
-    folders = []
-    for folder in sorted({file.parent for file in files}):
+def _checked(path: Path, staged: Path, said: Mapping[str, Any]) -> list[Path]:
+    """Unpack a bundle, and return the folders of its results.
+
+    Runs get ids and labels, and records of minbert 0.2 what the runs were trained on.
+    """
+    use_tasks_of(unpack(path, staged))  # by which predictions are scored
+    specs = sorted((staged / "spec").glob("*.json"))
+    rows = rows_by_task(specs, staged, staged.parent)
+    for file in specs:
+        if (key := key_of(described_in(file))) not in file.name:
+            raise ValueError(f"{file.name} does not match its key: its content has {key}")
+    folders = sorted({file.parent for file in staged.glob("*/*/**/*.*")})
+    for folder in folders:
         kind, key, *_ = folder.relative_to(staged).parts
-        of = described[kind, key]
-        if kind == "train":
-            _complete(folder, of, rows, said)
-            check_run(folder, of)
-        folders.append((kind, folder))
-    return described, folders
-
-
-def _complete(
-    folder: Path,
-    described: Mapping[str, Any],
-    rows: Rows,
-    said: Mapping[str, Any],
-) -> None:
-    """Give a run ids and labels, and to a record of minbert 0.2 what it was trained on."""
-    path = folder / "predictions.parquet"
-    write_file(path, restored(read_file(path), rows))
-    record, needs = read_json(folder / "run.json"), described["needs"]
-    if said and "format" not in record:
-        tokens = {name: need["key"] for name, need in needs.items() if need["kind"] == "tokens"}
-        about = {
-            "format": 1,
-            "code": digest(described["code"]),
-            "data": {
-                n.removeprefix("tokens."): said["tokens"][k]["splits"] for n, k in tokens.items()
-            },
-            "backbone": said["backbone"][needs[f"backbone.{WEIGHTS}"]["key"]],
-        }
-        write_json(folder / "run.json", record | about)
+        described = described_in(staged / "spec" / f"{kind}-{key}.json")
+        if kind != "train":
+            continue
+        table = folder / "predictions.parquet"
+        write_file(table, restored(read_file(table), rows))
+        record, needs = read_json(folder / "run.json"), described["needs"]
+        if said and "format" not in record:
+            tokens = {name: need["key"] for name, need in needs.items() if need["kind"] == "tokens"}
+            about = {
+                "format": 1,
+                "code": digest(described["code"]),
+                "data": {
+                    n.removeprefix("tokens."): said["tokens"][k]["splits"]
+                    for n, k in tokens.items()
+                },
+                "backbone": said["backbone"][needs[f"backbone.{WEIGHTS}"]["key"]],
+            }
+            write_json(folder / "run.json", record | about)
+        check_run(folder, described)
+    return folders

@@ -6,7 +6,7 @@ cannot be restored to the last bit so stays as it is.
 """
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from minbert.base.files import read_json
 from minbert.data.parquet import read_file
 from minbert.spec.task import TASKS
 
@@ -75,15 +76,14 @@ def small_bytes(table: pa.Table) -> bytes:
     return sink.getvalue()
 
 
-def rows_by_task(described: Mapping[tuple[str, str], Mapping[str, Any]], *stores: Path) -> Rows:
-    """Return the rows of each task, where one of `stores` has them.
-
-    `described` are descriptions by kind and key.
-    """
+def rows_by_task(descriptions: Iterable[Path], *stores: Path) -> Rows:
+    """Return the rows of each task, of the described nodes, where one of `stores` has them."""
     found = {}
-    for (kind, key), of in described.items():
+    for path in descriptions:
+        kind, _, key = path.stem.partition("-")
         for store in stores if kind == "rows" else ():
-            if (path := store / kind / key / "rows.parquet").is_file():
-                data = described["data", of["needs"]["examples"]["key"]]
-                found[data["spec"]["task"]] = read_file(path).to_pydict()
+            if (table := store / kind / key / "rows.parquet").is_file():
+                data = read_json(path)["needs"]["examples"]["key"]
+                task = read_json(path.with_name(f"data-{data}.json"))["spec"]["task"]
+                found[task] = read_file(table).to_pydict()
     return found
