@@ -44,16 +44,10 @@ def _own_tasks() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    return trained_root.make_root(tmp_path_factory.mktemp("made") / "base")
-
-
 @pytest.fixture
-def old(made: Plan, tmp_path: Path) -> Plan:
+def old(trained_plan: Plan, tmp_path: Path) -> Plan:
     """Return the plan of a copy of finished results, to change."""
-    shutil.copytree(made.base, tmp_path / "base")
-    return plan_of(tmp_path / "base")
+    return plan_of(Path(shutil.copytree(trained_plan.base, tmp_path / "base")))
 
 
 @pytest.fixture

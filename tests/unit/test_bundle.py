@@ -220,21 +220,16 @@ def page(file: str, change: Callable[[dict[str, Any]], object]) -> Change:
     return edited
 
 
-def table(file: str, change: Callable[[pa.Table], pa.Table]) -> Change:
+def column(file: str, name: str, change: Callable[[pa.Table], Any]) -> Change:
+    """Edit a column of a table of the run."""
+
     def edited(files: dict[str, bytes], run: str) -> None:
-        sink = io.BytesIO()
-        pq.write_table(change(pq.read_table(io.BytesIO(files[f"{run}/{file}"]))), sink)
-        files[f"{run}/{file}"] = sink.getvalue()
+        table = pq.read_table(io.BytesIO(files[f"{run}/{file}.parquet"]))
+        at, sink = table.schema.get_field_index(name), io.BytesIO()
+        pq.write_table(table.set_column(at, table.schema.field(at), change(table)), sink)
+        files[f"{run}/{file}.parquet"] = sink.getvalue()
 
     return edited
-
-
-def column(file: str, name: str, change: Callable[[pa.Table], Any]) -> Change:
-    def edited(found: pa.Table) -> pa.Table:
-        at = found.schema.get_field_index(name)
-        return found.set_column(at, found.schema.field(at), change(found))
-
-    return table(file, edited)
 
 
 def moved(to: str) -> Change:
@@ -266,18 +261,25 @@ REFUSED: dict[str, tuple[Change, str]] = {
         "predicts other examples of 'sst' on dev",
     ),
     "edited predictions": (
-        column("predictions.parquet", "prediction", lambda t: pc.add(t["prediction"], 1)),
+        column("predictions", "prediction", lambda t: pc.add(t["prediction"], 1)),
         "one of them was edited",
     ),
     "an edited history": (
-        column("history.parquet", "value", lambda t: pc.multiply(t["value"], 0.5)),
+        column("history", "value", lambda t: pc.multiply(t["value"], 0.5)),
         "one of them was edited",
     ),
     "a history without scores": (
-        table("history.parquet", lambda t: t.filter(pc.not_equal(t["split"], "dev"))),
+        column("history", "split", lambda t: pa.array(["train"] * len(t))),
         "KeyError",
     ),
 }
+
+
+def zipped(path: Path, files: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return path
 
 
 @pytest.mark.parametrize("how", [*REFUSED, ""])
@@ -287,13 +289,9 @@ def test_a_forged_bundle_is_refused(how: str, plan: Plan, made: Path, tmp_path: 
     files = contents(made) | {"../evil": b"", "train/evil.json": b"", "spec/../../evil": b""}
     about = json.loads(files.pop(MANIFEST)) | {"sources": "of an earlier version"}
     change(files, str(run_folder(plan, "three").relative_to(plan.root / "store")))
-    about["files"] = {
-        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        for name, data in files.items()
-    }
-    with zipfile.ZipFile(path := tmp_path / "evil.zip", "w") as archive:
-        for name, data in (files | {MANIFEST: json.dumps(about).encode()}).items():
-            archive.writestr(name, data)
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    about["files"] = {n: {"bytes": len(files[n]), "sha256": of} for n, of in hashes.items()}
+    path = zipped(tmp_path / "evil.zip", files | {MANIFEST: json.dumps(about).encode()})
     if how:
         refuse(path, tmp_path / "results", message)
     else:
@@ -314,7 +312,6 @@ def test_a_bundle_that_is_cut_off_or_edited_is_refused(made: Path, tmp_path: Pat
     for at, share in enumerate((0.1, 0.99)):
         (tmp_path / f"cut-{at}.zip").write_bytes(content[: int(len(content) * share)])
         refuse(tmp_path / f"cut-{at}.zip", tmp_path / f"results-{at}", "BadZipFile")
-    with zipfile.ZipFile(tmp_path / "edited.zip", "w") as archive:
-        for name, data in contents(made).items():
-            archive.writestr(name, data.replace(b'"epochs": 1', b'"epochs": 2'))
-    refuse(tmp_path / "edited.zip", tmp_path / "results", "was changed: its SHA-256 is not the one")
+    edited = {n: of.replace(b'"epochs": 1', b'"epochs": 2') for n, of in contents(made).items()}
+    path = zipped(tmp_path / "edited.zip", edited)
+    refuse(path, tmp_path / "results", "was changed: its SHA-256 is not the one")

@@ -43,7 +43,6 @@ def planned(root: Path, text: str, *papers: str, more: tuple[str, ...] = ()) -> 
         "below": "",
         "configured": ["config.yaml"],
         "stamp": f"{text} {' '.join(papers)}",
-        "options": "",
     }
     return write_plan(root, record)
 
