@@ -148,6 +148,7 @@ def test_weights_come_if_they_are_asked_for_and_a_lean_bundle_has_only_scores_th
 ) -> None:
     lean, other = tmp_path / "lean.zip", tmp_path / "results"
     bundle(plan.root, lean, weights=True, lean=True)
+    assert sum(name.endswith(".safetensors") for name in contents(lean)) == RUNS, "no backbone's"
     unbundle(lean, other)
     old, new = (in_store(root, plan, "three") for root in (plan.root, other))
     assert sha256(old / "model.safetensors") == sha256(new / "model.safetensors")

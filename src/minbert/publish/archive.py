@@ -22,7 +22,8 @@ from minbert.store.plans import ADOPTED
 MANIFEST = "bundle.json"
 FORMAT = {"format": "minbert bundle", "version": 1}
 KINDS_HELD = ("backbone", "data", "labels", "rows", "train")
-FILES = {kind: (*KINDS[kind].lasting, WEIGHTS, ADOPTED) for kind in KINDS_HELD}
+FILES = {kind: (*KINDS[kind].lasting, ADOPTED) for kind in KINDS_HELD}
+FILES["train"] += (WEIGHTS,)
 """The files of each kind that a bundle may have: no texts, and weights of runs alone. Of all other
 nodes it has the description."""
 
