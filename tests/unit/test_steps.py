@@ -12,7 +12,7 @@ from factories import put
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json
-from minbert.commands.steps import load_job, run_steps
+from minbert.commands.steps import run_steps
 from minbert.store.job import Job
 from minbert.store.node import Need, Node, key_of
 from minbert.store.plans import description_path, write_plan
@@ -29,22 +29,6 @@ def tell(root: Path, *described: dict[str, Any], **extra: Any) -> None:
         write_json(description_path(root, each["kind"], each["key"]), each)
     jobs = {f"{each['kind']}-{each['key']}": own for each in described}
     write_plan(root, {"jobs": jobs, "files": {}})
-
-
-def test_a_job_knows_its_files(tmp_path: Path) -> None:
-    needs = {
-        "table.sst": Need(TEXTS, "examples.parquet"),
-        "own": Need(TRAINING, "model.safetensors"),
-        "third": Need(TRAINING, "history.parquet", 3),
-    }
-    node = Node("tokens", {}, "minbert.data.tokenise", needs=needs)
-    tell(tmp_path, node.describe())
-    job = load_job(tmp_path, "tokens", node.key, 7)
-    assert job.out == tmp_path / "store" / "tokens" / node.key
-    train = tmp_path / "store" / "train" / TRAINING.key
-    assert job.need("own") == train / "seed7" / "model.safetensors"
-    assert job.need("third") == train / "seed3" / "history.parquet"
-    assert list(job.needs("table")) == ["sst"]
 
 
 def test_other_code_than_was_planned_is_refused(tmp_path: Path) -> None:

@@ -35,13 +35,13 @@ def leftovers(plan: Plan) -> list[Leftover]:
             unneeded = [folder]
             if node := plan.nodes.get((kind, folder.name)):
                 seeds = seed_folders(folder) if kind == "train" else {}
-                unneeded = [path for seed, path in seeds.items() if seed not in plan.config.seeds]
-                for seed in plan.config.seeds if place.name == "work" else ():
+                unneeded = [
+                    path
+                    for seed, path in seeds.items()
                     # A training that was killed as it ended leaves more than its lock.
-                    files = {path.name for path in folder.glob(f"seed{seed}/*")} - {"lock"}
-                    unneeded += [folder / f"seed{seed}"] * bool(
-                        files and node.done(plan.root, seed)
-                    )
+                    if seed not in plan.config.seeds
+                    or (place.name == "work" and node.done(plan.root, seed) and _has_files(path))
+                ]
             title = ""
             with suppress(UserError):
                 title = read_description(plan.root, kind, folder.name).get("title", "")
@@ -49,6 +49,10 @@ def leftovers(plan: Plan) -> list[Leftover]:
                 size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
                 found.append(Leftover(size, path, title))
     return sorted(found, reverse=True)
+
+
+def _has_files(work: Path) -> bool:
+    return any(path.name != "lock" for path in work.iterdir())
 
 
 def _is_ours(path: Path) -> bool:
