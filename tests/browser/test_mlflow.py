@@ -60,7 +60,7 @@ def addresses(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
         parents[name] = journal.path.stem
     keys = [*SCORES, *(f"row.{name}" for name in SCORES)]
     write_json(root / ROWS, {"paper": {"keys": keys, "parents": parents}})
-    plan = write_plan(root, {"papers": {"paper": FACTS}})
+    plan = write_plan(root, {"papers": {"paper": FACTS}, "variants": []})
     Follower(root, plan).finish()
     with serving(root, free_port()) as lines:
         yield [

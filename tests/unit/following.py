@@ -98,11 +98,6 @@ def stored(root: Path, log: Path) -> StoredRun:
     return found[0] if found else StoredRun("")
 
 
-def pending(one: Follower) -> set[str]:
-    """Return the attempts that are not known to be stored."""
-    return {attempt.name for attempt, _ in one.pending()}
-
-
 def results(folder: Path, store: Path) -> Path:
     """Return `folder` as a results root with a copy of a made store."""
     shutil.copy(store, folder)

@@ -89,7 +89,7 @@ def shown(root: Path, name: str) -> dict[str, Run]:
 
 
 def test_each_row_is_a_run_above_the_runs_of_its_seeds(root: Path) -> None:
-    plan = write_plan(root, {"papers": {"paper": FACTS}})
+    plan = write_plan(root, {"papers": {"paper": FACTS}, "variants": []})
     trained = {f"{key} . s{n}": finish(root, key, n) for key in ("a", "b") for n in (0, 1)}
     rows = {"a": {"best/overall": 0.5, "n": 2}, "b": {"best/overall": 0.6, "n": 2}}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from chaos.compare import written_points
-from following import finish, log, pending, results, start, stored, wait_for, write_rows
+from following import finish, log, results, start, stored, wait_for, write_rows
 from http_server import in_thread
 from serving import free_port, serving
 
@@ -58,7 +58,7 @@ def test_the_ui_answers_and_a_follower_catches_up_with_it(
     for _ in range(2):
         follower.sweep()
     assert capfd.readouterr().err.count("does not answer") == 1
-    assert len(pending(follower)) == 2
+    assert follower.failing
 
     with serving(root, port) as lines:
         with pytest.raises(urllib.error.HTTPError, match="404"):  # It runs commands.

@@ -21,7 +21,7 @@ from minbert.base.progress import counted
 from minbert.spec.task import use_tasks_of
 from minbert.store.plans import read_plan
 from minbert.track.experiments import note, views
-from minbert.track.journal import FOLLOWER, Attempt, attempts
+from minbert.track.journal import FOLLOWER, Attempt, attempts, newest_attempts
 from minbert.track.rows import ROWS
 from minbert.track.runs import log_imported_runs
 from minbert.track.store import (
@@ -82,9 +82,10 @@ class Follower:
         use_tasks_of(record)
         self.facts = record.get("papers", {})
         self.failing = False
+        self.left: list[str] = []
+        """What could not be stored, and why."""
         self._client: MlflowClient | None = None
         self._runs: dict[str, StoredRun] = {}
-        self._why = ""
 
     def follow(self, until_pid: int, interval: float = 2.0) -> int:
         """Store what jobs write every `interval` seconds, as `finish`.
@@ -127,57 +128,26 @@ class Follower:
             while any(of.alive() for of in attempts(self.root)) and time.monotonic() < deadline:
                 time.sleep(0.2)
             self.sweep()
-        left = [attempt.name for attempt, _ in self.pending() if not attempt.alive()]
-        if left and not self.failing:
-            much = counted(len(left), "run")
-            say(f"not stored yet, until the workflow's next start: {much}, as {self._why}")
-        return len(left)
-
-    def pending(self) -> list[tuple[Attempt, dict[str, str]]]:
-        """Return the attempts that are not completely in the store, oldest first; at first all.
-
-        With each are the tags that its run gets because of others: what replaced it, and the row
-        above it. Imports no mlflow.
-        """
-        every, path = attempts(self.root), self.root / ROWS
-        newest = {attempt.group: attempt.name for attempt in every}
-        pages = read_json(path) if path.exists() else {}
-        found: list[tuple[Attempt, dict[str, str]]] = []
-        for attempt in every:
-            run, key = self._runs.get(attempt.name), attempt.group[0]
-            if run is None:
-                found += [(attempt, {})] if attempt.run else []
-                continue
-            page = pages.get(run.tags[Tag.PAPER], {"keys": [key], "parents": {}})
-            state = "no" if key in page["keys"] else "not in the grid"
-            newer = newest[attempt.group]
-            tags = {Tag.SUPERSEDED: state if newer == attempt.name else newer}
-            if above := self._runs.get(page["parents"].get(key)):
-                tags["mlflow.parentRunId"] = above.run_id
-            if not run.deleted and (
-                run.tags | tags != run.tags
-                or (run.place < attempt.size() and run.place < attempt.read(run.place, 1)[1])
-                or (run.status == "RUNNING" and not attempt.alive())
-            ):
-                found.append((attempt, tags))
-        return found
+        if self.left and not self.failing:
+            much = counted(len(self.left), "run")
+            say(f"not stored yet, until the workflow's next start: {much}, as {self.left[0]}")
+        return len(self.left) or self.failing
 
     def sweep(self) -> None:
-        """Store all that is new. Never raises: reports once that it fails or works again."""
+        """Store all that is new. Never raises: reports once that the store fails.
+
+        Imports no mlflow before there is anything to store.
+        """
         try:
             if self._client is None:
-                if not self.pending():
+                if not attempts(self.root):
                     return
                 self._client = open_store(self.root)
                 self._runs = _known(self._client)
             # Again for what depends on another run, or had changed there since it was read.
             for _ in range(2):
-                for attempt, tags in self.pending():
-                    try:
-                        self._store(self._client, attempt, tags)
-                    except Exception as error:
-                        self._why = f"{attempt.path}: {first_line(error)}"
-                        self._runs = _known(self._client)
+                self._store_all(self._client)
+            self.failing = False
         except Exception as error:
             self._client = None
             if not self.failing:
@@ -186,49 +156,68 @@ class Follower:
                     f"figures are stored when it is back ({first_line(error)})"
                 )
             self.failing = True
-        else:
-            self.failing = False
 
-    def _store(self, client: MlflowClient, attempt: Attempt, tags: dict[str, str]) -> None:
-        """Store what is new of an attempt; every step may be repeated."""
-        run = self._runs.get(attempt.name) or self._create(client, attempt)
+    def _store_all(self, client: MlflowClient) -> None:
+        self.left, path = [], self.root / ROWS
+        pages = read_json(path) if path.exists() else {}
+        newest = {group: of.name for group, of in newest_attempts(self.root).items()}
+        for attempt in attempts(self.root):
+            try:
+                if about := attempt.run if attempt.name not in self._runs else None:
+                    self._create(client, attempt.name, about)
+                run = self._runs.get(attempt.name)
+                if run and not run.deleted:
+                    key, newer = attempt.group[0], newest[attempt.group]
+                    page = pages.get(run.tags[Tag.PAPER], {"keys": [key], "parents": {}})
+                    state = "no" if key in page["keys"] else "not in the grid"
+                    tags = {Tag.SUPERSEDED: state if newer == attempt.name else newer}
+                    if above := self._runs.get(page["parents"].get(key)):
+                        tags["mlflow.parentRunId"] = above.run_id
+                    self._store(client, attempt, run, tags)
+            except Exception as error:
+                self.left.append(f"{attempt.path}: {first_line(error)}")
+                self._runs = _known(client)
+
+    def _store(
+        self, client: MlflowClient, attempt: Attempt, run: StoredRun, tags: dict[str, str]
+    ) -> None:
+        """Store what is new of an attempt, and `tags` that it has because of other runs.
+
+        Every step may be repeated.
+        """
         # In this order: a job writes its last line, and then frees its lock. No further than it is
         # now: a job that logs fast must not hold up the others.
-        alive, size = attempt.alive(), attempt.size()
-        while True:
-            before = run.place
-            said, place = attempt.read(before, _BATCH)
+        alive, size = run.status != "RUNNING" or attempt.alive(), attempt.size()
+        while run.place < size or run.tags | tags != run.tags:
+            said, place = attempt.read(run.place, _BATCH)
+            new = {**tags, Tag.OFFSET: str(place)}
+            if run.tags | new == run.tags:  # The last line is not complete.
+                break
             if Tag.ROW in said["tags"]:
                 for tag, view in views(self.facts.get(run.tags[Tag.PAPER]), rows=True).items():
                     client.set_experiment_tag(run.experiment, tag, view)
             if "status" in said:  # First, as what is before `place` is not looked at again.
                 _end(client, run, said["status"], said["ended"])
-            _log(client, run, said, tags | {Tag.OFFSET: str(place)})
-            if not before < place < size:
-                break
+            _log(client, run, said, new)
         if run.status == "RUNNING" and not alive:
             points = attempt.read()[0]["points"]
             _end(client, run, "KILLED", points[-1][-1] if points else attempt.run["started"])
 
-    def _create(self, client: MlflowClient, attempt: Attempt) -> StoredRun:
-        """Make the attempt's run, and its experiment, which is restored if it was deleted."""
-        about = attempt.run
+    def _create(self, client: MlflowClient, name: str, about: Mapping[str, Any]) -> None:
+        """Make an attempt's run, and its experiment, which is restored if it was deleted."""
         paper = about["experiment"]
-        found = client.get_experiment_by_name(paper)
+        found, facts = client.get_experiment_by_name(paper), self.facts.get(paper)
         if found is None:
             place = None if is_remote(self.uri) else f"{PROXIED}{paper}"
-            facts = self.facts.get(paper)
             identity = client.create_experiment(paper, place, note(facts) | views(facts))
         else:
             identity = found.experiment_id
             if found.lifecycle_stage == "deleted":
                 client.restore_experiment(identity)
                 self._runs = _known(client)
-        tags = {Tag.ATTEMPT: attempt.name, Tag.PAPER: paper}
-        started = _milliseconds(about["started"])
-        run = StoredRun.of(client.create_run(identity, started, tags, about["name"]))
-        self._runs[attempt.name] = run
-        return run
+        tags, started = {Tag.ATTEMPT: name, Tag.PAPER: paper}, _milliseconds(about["started"])
+        made = client.create_run(identity, started, tags, about["name"])
+        self._runs[name] = StoredRun.of(made)
 
 
 def _known(client: MlflowClient) -> dict[str, StoredRun]:

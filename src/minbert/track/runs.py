@@ -13,7 +13,6 @@ from minbert.data.parquet import read_file
 from minbert.evaluate.score import of_tasks, score_training
 from minbert.evaluate.scoring import overall
 from minbert.spec.protocol import OVERALL_TASKS, Measured
-from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 from minbert.store.node import finished, seed_folders
@@ -26,22 +25,14 @@ _COSTS = ("seconds", "steps", "tokens_per_second", "peak_memory_bytes", "peak_de
 
 def describe_run(job: Job) -> dict[str, Any]:
     """Return what `Journal.start` needs of a training job."""
-    spec = StageSpec.model_validate(job.spec["stage"])
-    owner, key = job.described["owner"], job.described["key"]
-    stage = "" if owner["stage"] == "main" else f"/{owner['stage']}"
-    own = {"variant": owner["variant"], "stage": owner["stage"], "seed": job.seed}
-    own["tasks"] = "+".join(spec.trained_tasks)
-    tags = {"minbert.key": key, "minbert.seed": job.seed, Tag.HOST: os.uname().nodename}
+    owner, key, seed = job.described["owner"], job.described["key"], job.seed
+    # MLflow's table cuts long names: tasks have a column of their own.
+    name, _, tasks = job.described["title"].rpartition(" . ")
+    own = {"variant": owner["variant"], "stage": owner["stage"], "seed": seed, "tasks": tasks}
+    tags = {"minbert.key": key, "minbert.seed": seed, Tag.HOST: os.uname().nodename}
     tags |= {Tag.COMMIT: commit(), "minbert.folder": str(job.out.relative_to(job.root))}
-    return {
-        "experiment": owner["paper"],
-        "key": key,
-        "seed": job.seed,
-        # MLflow's table cuts long names: tasks have a column of their own.
-        "name": f"{owner['variant']}{stage} . s{job.seed}",
-        "params": own | dict(_flat(spec.model_dump(mode="json"))),
-        "tags": tags,
-    }
+    about = {"experiment": owner["paper"], "key": key, "seed": seed, "name": f"{name} . s{seed}"}
+    return {**about, "params": own | dict(_flat(job.spec["stage"])), "tags": tags}
 
 
 def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,16 +51,16 @@ def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
         if (whole := overall(values, spec["select"], tasks)) is not None:
             values["overall"] = whole
         metrics |= {f"{kind}/{task}": value for task, value in values.items()}
-    tags = {"device": record["environment"]["device"]}
     learned = of_tasks(scores, "dev", "learned")
-    for name, above in (("learned", True), ("not_learned", False)):
-        if named := [task for task in learned if learned[task] == above]:
-            tags[name] = ",".join(named)
     return {
         "metrics": metrics,
         "step": how["steps"] * how["best_epoch"] // spec["epochs"],
         "params": {"best_epoch": how["best_epoch"]},
-        "tags": tags,
+        "tags": {
+            "device": record["environment"]["device"],
+            "learned": ",".join(task for task in learned if learned[task]),
+            "not_learned": ",".join(task for task in learned if not learned[task]),
+        },
     }
 
 
@@ -88,14 +79,10 @@ def log_imported_runs(root: Path, plan: str) -> None:
     One that cannot be read is reported and left out. Only a process that holds the follower's lock
     may call this.
     """
-    rows = stage_rows(read_plan(root, plan).get("variants", ()))
     trained = root / "store" / "train"
-    found = [
-        (key, seed)
-        for key in dict.fromkeys(row["key"] for row in rows)
-        for seed, folder in seed_folders(trained / key).items()
-        if finished("train", folder)
-    ]
+    keys = dict.fromkeys(row["key"] for row in stage_rows(read_plan(root, plan)["variants"]))
+    runs = [(key, *each) for key in keys for each in seed_folders(trained / key).items()]
+    found = [(key, seed) for key, seed, folder in runs if finished("train", folder)]
     newest = newest_attempts(root)  # Later than the results: a job makes its attempt first.
     for key, seed in found:
         told = newest.get((key, str(seed)))
