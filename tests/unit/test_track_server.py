@@ -49,8 +49,14 @@ def test_the_ui_answers_and_a_follower_catches_up_with_it(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
     follower = Follower(jobs)
     log(journal := start(jobs, "b"), range(3))
-    with serving(root, port):
+
+    def caught_up() -> bool:
         follower.sweep()
+        return not follower.failing
+
+    with serving(root, port):
+        wait_for(caught_up, "the server")
+    capfd.readouterr()
     assert stored(root, journal.path).points.total() == 3
     log(journal, range(3, 6))
     journal.end("FINISHED")
@@ -65,7 +71,7 @@ def test_the_ui_answers_and_a_follower_catches_up_with_it(
             ask(address, "/ajax-api/3.0/mlflow/assistant/config")
         assert f"local: {table_url(address, experiment)}" in lines
         assert b"<title>MLflow" in ask(address, "/")
-        wait_for(lambda: not (follower.sweep() or follower.failing), "the server")
+        wait_for(caught_up, "the server")
         assert "FutureWarning" not in capfd.readouterr().err, "of a server that was chosen"
         assert follower.finish() == 0
     for attempt in attempts(jobs):
