@@ -39,14 +39,12 @@ def shared_spreads(
         if learned(scores, of, overall_tasks):
             groups.setdefault(of[1:], []).append(of)
     found: dict[Of, Spread] = {}
-    for (_, measure), group in groups.items():
-        tasks = overall_tasks if measure in RULES else [measure]
+    for group in groups.values():
         trained = {}
         for of in group:
-            if all(score.key for score in scores[of].values()):
-                parts = [scores.get(of._replace(measure=task), {}) for task in tasks]
-                runs = tuple((part[n].key, n) for part in parts for n in scores[of] if n in part)
-                trained[runs] = spreads[of]
+            keys = tuple((score.key, seed) for seed, score in scores[of].items())
+            if all(key for key, _ in keys):
+                trained[keys] = spreads[of]
         rows = alike(trained.values())
         found |= {of: steadied(spreads[of], rows) for of in group}
     return found

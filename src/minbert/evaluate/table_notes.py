@@ -42,15 +42,14 @@ def has_published(about: Line) -> bool:
 def remarks(about: Line, rows: Sequence[Line]) -> list[str]:
     """Return the sentences under `rows` of the table that say how to read it, as plain text."""
     tasks, overall, single = about["tasks"], about["overall_tasks"], about["single"]
-    count, scored = len(about["seeds"]), [row["seeds"] for row in rows if row["seeds"]]
-    short = sum(n < count for n in scored)
+    count = len(about["seeds"])
     alone = "over the split's examples, which says nothing about how another run would score"
-    if count == 1:
-        ours = f"Ours: the score of one run ± half the width of its 95 % interval {alone}."
-    else:
-        fewer = f" ({short} of {len(scored)} rows have fewer)" if short else ""
-        ours = "Ours: mean ± half the width of its 95 % interval (Student t) over n of "
-        ours += f"{count} seeds{fewer}, by the spread that the rows share; with one seed, {alone}."
+    ours = f"the score of one run ± half the width of its 95 % interval {alone}."
+    if count > 1:
+        ours = (
+            f"mean ± half the width of its 95 % interval (Student t) over n of {count} seeds, by "
+            f"the spread that the rows share; with one seed, {alone}."
+        )
     metrics = {TASKS[task].metric for task in tasks}
     floors = ", ".join(of for metric, of in OTHER_FLOORS.items() if metric in metrics)
     normalised = (
@@ -62,7 +61,7 @@ def remarks(about: Line, rows: Sequence[Line]) -> list[str]:
     own = _listed(TASKS[task].title for task in tasks if task not in TASKS.built_in)
     data = [about["data"]] * (not own or about["data"] != OWN_FILES)
     found = [
-        f"{ours} Scores: {', '.join(map(score_title, tasks))}.",
+        f"Ours: {ours} Scores: {', '.join(map(score_title, tasks))}.",
         f"{FLOOR}: the score without learning. {BELOW} marks a score that is not above its floor "
         "at the 5 % level (the most frequent class by McNemar's exact test, or r = 0), "
         f"{CONSTANT} a score of predictions that are all the same; 1/3 after a mark: one of three "
