@@ -137,9 +137,12 @@ def score_training(task: str, key: str, record: Path, labels: Mapping[str, float
 
 def of_tasks(run: Run, split: str, column: str = "value") -> dict[str, float]:
     """Return {task: what a `column` of the score table has of its own metric}, where known."""
-    scores = {task: run.get((split, task, of.metric)) for task, of in TASKS.items()}
-    found = {task: getattr(score, column, None) for task, score in scores.items()}
-    return {task: value for task, value in found.items() if value is not None}
+    found = {}
+    for task, of in TASKS.items():
+        value = getattr(run.get((split, task, of.metric)), column, None)
+        if value is not None:
+            found[task] = value
+    return found
 
 
 def choose(runs: Runs, names: Sequence[str], rule: str, among: Collection[str]) -> str:
