@@ -227,10 +227,12 @@ def test_the_difference_is_of_the_scores_in_the_tables(paper: Paper) -> None:
         paper.run("two", seed, **{task: share - 0.1 for task, share in SKILLS.items()})
     paper.run("only", 3, sst=0.5)  # without all tasks, it has no overall score
     tasks = (*OVERALL_TASKS, "normalised", "plain")
-    *found, partly = paper.judge(
-        *(against("one", "two", task=task) for task in tasks), against("one", "only", task="plain")
+    *found, partly, none = paper.judge(
+        *(against("one", "two", task=task) for task in tasks),
+        against("one", "only", task="plain"),
+        against("one", task="cfimdb"),
     )
-    assert partly["reason"] == "no scores of only"
+    assert partly["reason"] == "no scores of only" and none["reason"] == "no scores of one"
     scores = pq.read_table(paper.folder / "scores.parquet").to_pandas()
     for task, line in zip(tasks, found, strict=True):
         own = {"normalised": "normalised", "plain": "plain", "sts": "pearson"}.get(task, "accuracy")

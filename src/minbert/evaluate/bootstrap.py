@@ -41,17 +41,21 @@ AT_ONCE = 50
 """Resamples that are scored together: of 40,000 examples, they take little memory."""
 
 
+Run = Mapping[str, str]
+"""The training KEY.SEED that each task of a run is scored by."""
+
+
 class System(NamedTuple):
     """A system that is compared: its scores by seed, on all examples and on b resamples of them.
 
-    `scores` [1 + b, s] has those on all examples first. A trained system has the `runs` KEY.SEED of
-    each task, was scored on so many `examples`, and in curves after so many `epochs`, and has
-    `learned` its task or not. `spread` is how far its scores move with the seed, if more is known
-    of it than they say.
+    `scores` [1 + b, s] has those on all examples first. A trained system has the `runs` of its
+    seeds; it was scored on so many `examples`, in curves after so many `epochs`, and has `learned`
+    its task or not. `spread` is how far its scores move with the seed, if more is known of it than
+    they say.
     """
 
     scores: Floats
-    runs: Mapping[str, Sequence[str]] = {}
+    runs: Sequence[Run] = ()
     examples: int = 0
     epochs: float = np.inf
     learned: bool = True

@@ -25,6 +25,7 @@ from minbert.evaluate.text import (
     p_value,
     read_csv,
 )
+from minbert.spec.published import MAJORITY
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
@@ -65,12 +66,12 @@ Line = Mapping[str, Any]
 def make(job: Job) -> None:
     """Write `claims.csv`, `claims.md` and `claims.tex`: a line per claim and task.
 
-    A claim holds or fails if its p-value,
-    adjusted by Holm for all claims of its paper in the grids, is at most .05; otherwise it is
-    within noise. A claim about variants without scores is `not run`. One about a variant that has
-    not learnt the task, about the same training under two names, or about curves that are too short
-    or of one seed, cannot be judged. In the csv, with 8 significant digits, `low` and `high` are
-    adjusted like p, `low_95` and `high_95` are of this difference alone.
+    A claim holds or fails if its p-value, adjusted by Holm for all claims of its paper in the
+    grids, is at most .05; otherwise it is within noise. A claim about variants without scores is
+    `not run`. One about a variant that has not learnt the task, about the same training under two
+    names, or about curves that are too short or of one seed, cannot be judged. In the csv, with 8
+    significant digits, `low` and `high` are adjusted like p, `low_95` and `high_95` are of this
+    difference alone.
     """
     spec, out = job.spec, job.out
     data, how = spec["data"], remarks(spec)
@@ -108,8 +109,8 @@ def on_curves(spec: Line) -> bool:
 def _of_paper(paper: str, job: Job) -> list[dict[str, Any]]:
     """Return the lines of a paper's claims."""
     claims = [claim for claim in job.spec["claims"] if claim["paper"] == paper]
-    of = [(name, claim) for claim in claims for name in (claim["variant"], *claim["against"])]
-    compared, curved = {name for name, _ in of}, {name for name, claim in of if MEASURE in claim}
+    named = [(name, claim) for claim in claims for name in (claim["variant"], *claim["against"])]
+    compared, curved = {n for n, _ in named}, {n for n, claim in named if MEASURE in claim}
     scores = read_scores(job.need(f"scores.{paper}"), paper)
     known = {of: by_seed for of, by_seed in scores.items() if of.variant in compared}
     systems = Systems(known, job.needs("run"), job.spec["overall_tasks"][paper], curved)
@@ -133,7 +134,7 @@ def _judged(claim: Line, systems: Systems) -> dict[str, Any]:
     if given is not None:
         found = found | {line["against"]: System(np.full((RESAMPLES + 1, 1), given))}
     names = [claim["variant"], *claim["against"]]
-    if missing := [name for name in names if name not in found]:
+    if missing := [name for name in names if name not in (*found, MAJORITY)]:
         return line | {"verdict": NOT_RUN, "reason": f"no scores of {', '.join(missing)}"}
     one, *others = (found[name] for name in names)
     if reason := _why_open(names, [one, *others], measure):
@@ -162,7 +163,7 @@ def _why_open(names: Sequence[str], sides: Sequence[System], measure: str) -> st
     """Return why a claim about `sides`, its variant first, cannot be judged; empty if it can."""
     one, *others = sides
     for name, other in zip(names[1:], others, strict=True):
-        if all(set(runs) & {*other.runs.get(task, ())} for task, runs in one.runs.items()):
+        if any(run in other.runs for run in one.runs):
             return f"{names[0]} and {name} are the same training"
     if not any(other.learned for other in others):
         return f"{', '.join(names[1:])} did not learn" if one.learned else "neither learned"

@@ -11,15 +11,14 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import fdtrc, ndtri, stdtrit
+from scipy.special import fdtrc, stdtrit
 
 from minbert.evaluate.scoring import Floats
 
 LEVEL = 0.05
 """Of all tests."""
 
-
-NORMAL = float(ndtri(1 - LEVEL / 2))
+NORMAL = float(stdtrit(np.inf, 1 - LEVEL / 2))
 """Standard errors on each side of a 95 % interval with infinitely many degrees of freedom."""
 
 
@@ -60,14 +59,14 @@ def interval(
     (Student, 1908), or with the variance and degrees of freedom in `shared`. A single value has
     none, or that of its standard `error` over examples, if that is given.
     """
-    n, mean = len(values), float(np.mean(values))
-    sd, half = None, error and NORMAL * error
+    n, mean, sd, freedom = len(values), float(np.mean(values)), None, np.inf
     if n > 1:
         sd = float(np.std(values, ddof=1))
         variance, freedom = shared or (sd**2, n - 1)
-        half = float(stdtrit(freedom, 1 - LEVEL / 2) * np.sqrt(variance / n))
-    if half is None:
+        error = np.sqrt(variance / n)
+    if error is None:
         return Interval(mean)
+    half = float(stdtrit(freedom, 1 - LEVEL / 2) * error)
     return Interval(mean, mean - half, mean + half, n, sd)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.bootstrap import RESAMPLES, System, resampled
+from minbert.evaluate.bootstrap import RESAMPLES, Run, System, resampled
 from minbert.evaluate.predictions import read_predicted
 from minbert.evaluate.reading import Of, Scores
 from minbert.evaluate.scoring import Floats, averaged
@@ -81,7 +81,7 @@ class Systems:
             of_parts = {part: self._scores.get(Of(name, "dev", part), {}) for part in parts}
             seeds = sorted(set.intersection(*map(set, of_parts.values())))
             if seeds and (name in self._curved or not measure):
-                runs = {part: [f"{of[n].key}.{n}" for n in seeds] for part, of in of_parts.items()}
+                runs = [{part: f"{of[n].key}.{n}" for part, of in of_parts.items()} for n in seeds]
                 known = learned(self._scores, Of(name, "dev", task), self._overall)
                 found[name] = self._system(runs, task, measure)._replace(learned=known is True)
         own = {
@@ -92,28 +92,26 @@ class Systems:
         for of, spread in shared_spreads(self._scores, own, self._overall).items():
             found[of.variant] = found[of.variant]._replace(spread=spread)
         if found and not measure:
-            guess = self._system({part: [MAJORITY] for part in parts}, task)
-            found[MAJORITY] = guess._replace(runs={})
+            found[MAJORITY] = self._system([dict.fromkeys(parts, MAJORITY)], task)._replace(runs=())
         return found
 
-    def _system(self, runs: Mapping[str, list[str]], task: str, measure: str = "") -> System:
-        drawn = {part: self._resampled(part) for part in runs}
+    def _system(self, runs: Sequence[Run], task: str, measure: str = "") -> System:
+        drawn = {part: self._resampled(part) for part in runs[0]}
         examples = sum(n for _, n in drawn.values())
         if not measure:
-            parts = {t: np.stack([drawn[t][0][run] for run in of], 1) for t, of in runs.items()}
+            parts = {t: np.stack([of[run[t]] for run in runs], 1) for t, (of, _) in drawn.items()}
             return System(_of_task(parts, task), runs, examples)
-        curves = []
-        for of_seed in zip(*runs.values(), strict=True):
-            run = dict(zip(runs, of_seed, strict=True))
-            train = self._curve(run, "train", task, "loss" * (measure == "loss"))
-            curves.append((train, self._curve(run, "dev", task)))
+        metric = "loss" * (measure == "loss")
+        curves = [
+            (self._curve(run, "train", task, metric), self._curve(run, "dev", task)) for run in runs
+        ]
         epochs = min(len(curve) for pair in curves for curve in pair)
         enough = epochs >= LEAST[measure]
         values = [measured(measure, *pair) if enough else np.nan for pair in curves]
         return System(np.tile(values, (RESAMPLES + 1, 1)), runs, examples, epochs)
 
-    def _curve(self, run: Mapping[str, str], split: str, task: str, metric: str = "") -> Floats:
-        """Return the score by epoch of a run, from the run of each of its tasks.
+    def _curve(self, run: Run, split: str, task: str, metric: str = "") -> Floats:
+        """Return the score by epoch of a run.
 
         Of another `metric` it is the mean over each epoch, and overall the tasks' sum. There is
         none if the tasks were not scored equally often.

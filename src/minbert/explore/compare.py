@@ -117,7 +117,7 @@ def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
         numbers = *means, change.value, *change.interval(), a.seeds, b.seeds, a.examples
         rows.append((measure, *numbers))
         if measure in TASKS:
-            paths = (files[run] for side in (a, b) for run in side.runs[measure])
+            paths = (files[run[measure]] for run in (*a.runs, *b.runs))
             sides = read_predicted(paths, measure).split([a.seeds, b.seeds])
             changed.append(_changed(measure, sides, one))
     return Comparison(
