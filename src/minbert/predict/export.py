@@ -45,7 +45,7 @@ def export(
     tasks = [task] if task else found.tasks
     runs = found.runs(tasks, seed)
     made = Predictor.of(runs[tasks[0]], "cpu")
-    own = any(True for _ in made.model.encoder.own.parameters())
+    own = any(made.model.encoder.own.state_dict())
     if len({run.key for run in runs.values()}) > 1 or (own and len(tasks) > 1):
         raise UserError(
             f"{', '.join(tasks)} have no encoder in common; name one of them (--task), and export "

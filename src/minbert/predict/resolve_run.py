@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -115,8 +116,8 @@ def find(root: Path, variant: str) -> ResolvedVariant:
     for found in every:
         if any(each.startswith(key) for each in found.stages.values()):
             return found
-    keys = [each for found in every for each in found.stages.values()]
-    raise UserError(f"{root}: '{name}' has no training of key '{key}', but {some(keys)}")
+    keys = some(key for found in every for key in found.stages.values())
+    raise UserError(f"{root}: '{name}' has no training of key '{key}', but {keys}")
 
 
 def versions(root: Path, variant: str) -> list[ResolvedVariant]:
@@ -131,17 +132,18 @@ def versions(root: Path, variant: str) -> list[ResolvedVariant]:
         for name in dict.fromkeys(map(_name, rows)):
             known.setdefault(name, []).append(record)
     named = [name for name in known if f"/{name}".endswith(f"/{variant}")]
-    near = did_you_mean(variant, [*known, *(name.partition("/")[2] for name in known)])
-    said = "several papers have the" if named else "there is no"
-    problem = UserError(f"{root}: {said} variant '{variant}', but {some(named or known)}.{near}")
-    found = []
-    for record in known[named[0]] if len(named) == 1 else ():
+    if len(named) != 1:
+        near = did_you_mean(variant, [*known, *(name.partition("/")[2] for name in known)])
+        said = "several papers have the" if named else "there is no"
+        raise UserError(f"{root}: {said} variant '{variant}', but {some(named or known)}.{near}")
+    found, problem = [], None
+    for record in known[named[0]]:
         try:
             found.append(_resolved(root, record, named[0]))
         except UserError as error:
-            problem = UserError(f"variant '{variant}': {error}")
+            problem = error
     if not found:
-        raise problem
+        raise UserError(f"variant '{variant}': {problem}")
     use_tasks_of(found[0].record)
     return found
 
@@ -175,7 +177,12 @@ def scores_of(root: Path, record: Mapping[str, Any]) -> list[Row]:
     """Return the rows of the score tables of a plan's papers, as far as they are made."""
     keys = (facts["scores"] for facts in record["papers"].values())
     paths = (node_folder(root, "scores", key) / "scores.parquet" for key in keys)
-    return [row for path in paths if path.is_file() for row in read_file(path).to_pylist()]
+    return [row for path in paths if path.is_file() for row in _rows(path)]
+
+
+@cache
+def _rows(path: Path) -> list[Row]:
+    return list(read_file(path).to_pylist())
 
 
 def _name(row: Row) -> str:
