@@ -131,3 +131,13 @@ def test_threads_that_wait_do_not_spin(monkeypatch: pytest.MonkeyPatch, tmp_path
     for threads in "12":
         main(["train", "00ff", "--seed", "0", "--threads", threads, "--results", str(tmp_path)])
     assert found == ["train-00ff", None, "train-00ff", "passive"]
+
+
+def test_results_of_one_call_are_not_those_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[list[str]] = []
+    plan = "minbert.commands.plan"
+    monkeypatch.setattr(f"{plan}.read_plan", lambda _, words, __: found.append([*words]))
+    monkeypatch.setattr(f"{plan}.plan_text", lambda _: None)
+    for words in (["--results", "a"], []):
+        main(["plan", *words])
+    assert found == [["results=a"], []]

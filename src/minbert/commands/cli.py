@@ -296,8 +296,8 @@ def _called(command: Command, results: Path | None, **options: Any) -> Any:
     if command.planned:
         from minbert.commands.plan import read_plan
 
-        words += [f"results={results}"] if results else []
-        return function(read_plan(files, words, base), **options)
+        more = [f"results={results}"] if results else []
+        return function(read_plan(files, [*words, *more], base), **options)
     if not results and (given or words or files[0].exists()):
         results = Path(load_config(files, words).results)
     return function(results or Path("results"), **options)
