@@ -108,22 +108,8 @@ def test_the_best_of_others_names_the_run(plan: Plan, capsys: Printed) -> None:
     key = run_folder(plan, "three").parent.name
     said = "minbert: 'best' is the best of others: para from 'three/main', seed 0"
     assert told.err == f"{said} ({key})\n"
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        ({"sentences": ["a"], "source": "a.txt"}, "give sentences after the variant, or in a file"),
-        ({"source": "none.txt"}, "cannot read none.txt: there is no such file"),
-        ({"source": "{folder}/in.txt"}, "in.txt, line 2: found 2 sentences"),
-    ],
-)
-def test_how_not_to_ask(plan: Plan, asked: dict[str, Any], told: str, tmp_path: Path) -> None:
-    write_text(tmp_path / "in.txt", "fine\nfine\t2\n")
-    asked = asked | {"source": Path(asked["source"].format(folder=tmp_path))}
-    with pytest.raises(UserError, match=told):
-        predict(plan.root, "frozen", task="sst", out=tmp_path / "out", **asked)
-    assert not (tmp_path / "out").exists()
+    with pytest.raises(UserError, match="give sentences after the variant, or in a file"):
+        predict(plan.root, "frozen", task="sst", sentences=["a"], source=Path("a.txt"))
 
 
 def test_what_has_changed_since_is_told(plan: Plan, tmp_path: Path, capsys: Printed) -> None:

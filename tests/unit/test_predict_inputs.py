@@ -28,6 +28,8 @@ def test_words_are_sentences_or_pairs() -> None:
     assert pairs[1] == {"sentence1": "c", "sentence2": "d"}
     with pytest.raises(UserError, match=r"example 2: found 1 sentence, expected 2 \(task 'para'"):
         from_words(["a", "b", "c"], PARA)
+    with pytest.raises(UserError, match=r"cannot read none.txt: there is no such file"):
+        from_file(Path("none.txt"), None, SST)
 
 
 @pytest.mark.parametrize(
