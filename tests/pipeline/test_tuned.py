@@ -53,7 +53,8 @@ def test_the_grid_runs_and_an_edit_of_the_search_trains_what_is_new(project: Pro
     project.edit(GRID, "label: PCGrad", "label: PCGrad\n    tune: {optimiser.lr: [2e-5, 3e-5]}")
     assert project.jobs() == {"train pcgrad.lr-3e-5 0"} | SHOWN
 
-    shutil.rmtree(project.root / "store" / "train" / chosen["pcgrad"]["keys"])
+    for path in (f"train/{chosen['pcgrad']['keys']}", "scores", "tuning", "table"):
+        shutil.rmtree(project.root / "store" / path)
     project.minbert("publish", "--plan", project.plan())
     pcgrad, _ = (row for row in project.table("tuned-sum") if row["row"] == "PCGrad")
     assert (pcgrad["status"], pcgrad["runs_done"]) == ("scored", "1")
