@@ -127,7 +127,9 @@ def test_absent_runs_are_named_and_many_are_counted(tmp_path: Path) -> None:
     predictions = {name: {"sst": dict(enumerate(paths))} for name, paths in files.items()}
     labels = {name: name.upper() for name in files}
     few = Inputs(labels, predictions=predictions)
-    assert few.absent == ["Failed or not run: A (seed 1), B."]
+    assert few.absent == ["Failed or not run: A (seed 1), B (seed 0, 1)."]
     rows = {f"row {number}": {"sst": {0: gone}} for number in range(40)}
     (said,) = Inputs({name: name for name in rows}, predictions=rows).absent
-    assert said.startswith("Failed or not run: row 0, ") and said.endswith("row 7 and 32 more.")
+    assert said.startswith("Failed or not run: row 0 (seed 0), ") and said.endswith(
+        "row 7 (seed 0) and 32 more."
+    )

@@ -1,7 +1,7 @@
 """Curves over epochs: losses, scores, single runs, a paper's tables by epoch, cosines."""
 
 from collections.abc import Sequence
-from itertools import chain, product
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -193,12 +193,8 @@ def _cosines(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     # In the order of the histories, which is that of the encoder.
     every = dict.fromkeys(of[1:] for recorded in found.values() for of in recorded)
     groups = [*dict.fromkeys(metric for _, metric in every if metric.startswith(f"{PAIR}/"))]
-    pairs = [pair for pair, metric in every if metric == PAIR]
-    for recorded, pair in product(found.values(), pairs):
-        of_groups = [recorded.get(("train", pair, group)) for group in groups]
-        means = {n: curve.mean() for n, curve in enumerate(of_groups) if curve is not None}
-        recorded["train", pair, _BY_LAYER] = pd.DataFrame(means).T
-    shown = [of for of in every if of[1] in (PAIR, AFTER)] + [(pair, _BY_LAYER) for pair in pairs]
+    shown = [of for of in every if of[1] in (PAIR, AFTER)]
+    shown += [(pair, _BY_LAYER) for pair, metric in every if metric == PAIR]
     if not shown:
         return style.nothing("no gradient surgery, so no cosines"), []
     figure, panels = style.panels(len(shown), 1.7, sharey="row")
@@ -207,11 +203,16 @@ def _cosines(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
         title = " and ".join([*map(task_title, key.split("-")), *["the step"] * (metric == AFTER)])
         axes.set(title=title, xlabel="Epoch", ylabel="Cosine" if axes in panels[::3] else "")
         for n, (name, recorded) in enumerate(found.items()):
-            curve, look = recorded.get(("train", key, metric)), style.look(n)
-            smooth = options.smooth * (metric != _BY_LAYER)
-            _line(axes, curve, look, inputs.variants[name], smooth)
+            look, label = style.look(n), inputs.variants[name]
+            if metric == _BY_LAYER:
+                curves = [recorded.get(("train", key, group)) for group in groups]
+                means = {at: of.mean() for at, of in enumerate(curves) if of is not None}
+                _line(axes, pd.DataFrame(means).T, look, label)
+            else:
+                curve = recorded.get(("train", key, metric))
+                _line(axes, curve, look, label, options.smooth)
             if metric == AFTER:
-                _line(axes, recorded.get(("train", key, BEFORE)), look, "", smooth)
+                _line(axes, recorded.get(("train", key, BEFORE)), look, "", options.smooth)
         if metric == _BY_LAYER:
             names = (group.partition("/")[2] for group in groups)
             ticks = [_SHORT.get(name, name.rpartition("_")[2]) for name in names]

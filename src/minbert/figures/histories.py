@@ -36,8 +36,8 @@ def read_histories(of_seeds: OfSeeds) -> Curves:
 
 def last_stages(inputs: Inputs) -> dict[str, Curves]:
     """Return the curves of each variant's last stage, if it has any."""
-    read = {n: read_histories([*inputs.histories[n].values()][-1]) for n in inputs.variants}
-    return {name: curves for name, curves in read.items() if curves}
+    files = {name: [*inputs.histories[name].values()][-1] for name in inputs.variants}
+    return {name: curves for name in files if (curves := read_histories(files[name]))}
 
 
 def dev_measures(inputs: Inputs, found: Mapping[str, Curves]) -> list[tuple[str, str]]:

@@ -45,10 +45,8 @@ class Inputs:
         missing = []
         for name, label in self.variants.items():
             files = [file for of in self.predictions[name].values() for file in of.items()]
-            gone = {seed for seed, path in files if not path.is_file()}
-            whole = gone == {seed for seed, _ in files}
-            found = [label] if whole else [f"{label} (seed {seed})" for seed in sorted(gone)]
-            missing += found * bool(gone)
+            if gone := sorted({seed for seed, path in files if not path.is_file()}):
+                missing.append(f"{label} (seed {', '.join(map(str, gone))})")
         return [f"Failed or not run: {listed(missing)}."] * bool(missing)
 
 

@@ -113,20 +113,17 @@ def bars(intervals: Iterable[Interval]) -> Values:
     return np.nan_to_num(np.maximum([mean - low, high - mean], 0.0))
 
 
-_BEYOND, _LEAST = 0.25, 0.1  # how far bars widen an axis on each side: of the points' span, least
-_SPAN = 0.2  # of scores: a shorter axis would make differences that are noise look large
-
-
 def ends(shown: Iterable[Interval], lines: Iterable[float] = ()) -> tuple[float, float]:
     """Return the ends of an axis: all points and `lines`, and bars as far as all stay readable.
 
     Over two seeds an interval may be ten times as long as all points are apart.
     """
     means, *bounds = _limits([*shown, *map(Interval, lines)])
-    beyond = max(_LEAST, _BEYOND * np.ptp(means))
+    beyond = max(0.1, np.ptp(means) / 4)  # how far bars widen an axis on each side
     kept = np.clip([means, *bounds], means.min() - beyond, means.max() + beyond)
     low, high = np.nanmin(kept), np.nanmax(kept)
-    room = max(0.06 * (high - low), (_SPAN - (high - low)) / 2)
+    # An axis shorter than 0.2 would make differences that are noise look large.
+    room = max(0.06 * (high - low), 0.1 - (high - low) / 2)
     return low - room, high + room
 
 

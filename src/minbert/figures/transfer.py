@@ -10,8 +10,10 @@ from minbert.figures.scored import CROSSED, PaperScores, gains
 from minbert.spec.figures import Options
 from minbert.spec.task import TASKS
 
-Cells = dict[tuple[str, str], tuple[str, float]]
-"""By first and second task: what is written, and the difference that sets the colour."""
+Move = tuple[str, ...]
+"""The first and the second task."""
+Cells = dict[Move, tuple[str, float]]
+"""What is written, and the difference that sets the colour."""
 
 
 def transfer(_: Options, inputs: Inputs) -> Drawn | None:
@@ -63,13 +65,13 @@ def transfer(_: Options, inputs: Inputs) -> Drawn | None:
     ]
 
 
-def _moved(inputs: Inputs) -> dict[tuple[str, ...], tuple[str, str]]:
-    """Return {(first task, second): (variant, the variant whose model it starts from)}.
+def _moved(inputs: Inputs) -> dict[Move, tuple[str, str]]:
+    """Return a variant and the one whose model it starts from, by their tasks.
 
     Unless each variant's last stage, if it starts from another, trains one task and only scores one
     more, and no other does the same, raises `UserError`.
     """
-    found: dict[tuple[str, ...], tuple[str, str]] = {}
+    found: dict[Move, tuple[str, str]] = {}
     lasts = {name: inputs.about["stages"][name][-1] for name in inputs.variants}
     for name, last in lasts.items():
         if not last["start"]:
