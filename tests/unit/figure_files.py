@@ -57,14 +57,13 @@ def predicted(task: str, label: np.ndarray, quality: float, seed: int) -> tuple[
 def write_predictions(path: Path, tasks: Iterable[str], quality: float, seed: int) -> Path:
     """Write predictions of dev, and of test with no labels, as a run of this quality has them."""
     rows: list[dict[str, Any]] = []
-    for task in tasks:
-        for split in ("dev", "test"):
-            label = labels_of(task, split)
-            values, scores = predicted(task, label, quality, seed)
-            for n, (value, of_classes) in enumerate(zip(values, scores, strict=True)):
-                about = {"id": f"{task}-{split}-{n}", "task": task, "split": split}
-                given = float(label[n]) if split == "dev" else None
-                rows.append({**about, "prediction": value, "scores": of_classes, "label": given})
+    for task, split in product(tasks, ("dev", "test")):
+        labels = labels_of(task, split)
+        values, scores = predicted(task, labels, quality, seed)
+        for n, label in enumerate(labels.tolist()):
+            about = {"id": f"{task}-{split}-{n}", "task": task, "split": split}
+            about["label"] = label if split == "dev" else None
+            rows.append({**about, "prediction": values[n], "scores": scores[n]})
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=PREDICTIONS), path)
     return path
@@ -138,13 +137,11 @@ def write_history(
 def write_texts(path: Path, task: str) -> Path:
     """Write an example table; the first three dev texts are in train too."""
     examples = []
-    for split in ("train", "dev", "test"):
-        label = labels_of(task, split)
-        for n in range(SIZES[task]):
-            text = f"{'train' if split == 'dev' and n < 3 else split} sentence number {n} of {task}"
-            text += " which goes on for a while" * (n % 5)
-            second = f"another {text}" if TASKS[task].pair else None
-            examples.append(Example(f"{task}-{split}-{n}", split, text, second, float(label[n])))
+    for split, n in product(("train", "dev", "test"), range(SIZES[task])):
+        text = f"{'train' if split == 'dev' and n < 3 else split} sentence number {n} of {task}"
+        text += " which goes on for a while" * (n % 5)
+        second, label = f"another {text}" if TASKS[task].pair else None, labels_of(task, split)[n]
+        examples.append(Example(f"{task}-{split}-{n}", split, text, second, float(label)))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_examples(examples, path)
     return path

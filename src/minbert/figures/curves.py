@@ -47,8 +47,7 @@ def _line(
     axes.locator_params(nbins=5, min_n_ticks=1)
     axes.locator_params(axis="x", integer=True)
     color, logged = look["color"], curve.dropna()
-    around = max(1, round(smooth * len(logged)))
-    drawn = logged.rolling(around, center=True, min_periods=1).mean()
+    drawn = _smoothed(logged, smooth)
     mean = drawn.mean(axis=1)
     if not label:
         axes.plot(mean, color=color, linewidth=0.6, zorder=2)
@@ -58,6 +57,10 @@ def _line(
     ends = drawn.min(axis=1), drawn.max(axis=1)
     axes.fill_between(mean.index, *ends, color=color, alpha=0.2, linewidth=0, zorder=2)
     axes.plot(mean, **look, label=label, markevery=max(1, len(mean) // 8), zorder=3)
+
+
+def _smoothed(curve: pd.DataFrame, share: float) -> pd.DataFrame:
+    return curve.rolling(max(1, round(share * len(curve))), center=True, min_periods=1).mean()
 
 
 def _loss(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
@@ -114,16 +117,16 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
             spec = inputs.about["stages"][name][-1]["spec"]
             weights = {task: of["weight"] for task, of in spec["tasks"].items() if of["trained"]}
             parts = [weight * recorded["dev", task, "loss"] for task, weight in weights.items()]
-            _line(loss, _by_epoch(recorded["train", "overall", "loss"]), TRAIN, "train")
+            _line(loss, _smoothed(recorded["train", "overall", "loss"], 0.1), TRAIN, "train")
             # The tasks' dev losses are combined like those of a training step.
             _line(loss, pd.concat(parts).groupby(level=0).agg(spec["reduction"]), DEV, "dev")
             whole = ("train", "overall", paper.rule) in recorded
             _score(score, paper, name, recorded, "overall" if whole else next(iter(weights)))
     return figure, [
-        "Loss: per training step, all its tasks combined; on train the mean of an epoch, with "
-        "penalties and dropout; on dev without either. The squared error of numbers counts an "
-        "offset of all predictions, which r ignores: so the dev loss may be twice the train loss "
-        "while the scores agree.",
+        "Loss: per training step, all its tasks combined; on train a running mean over a tenth of "
+        "the run, with penalties and dropout; on dev without either. The squared error of numbers "
+        "counts an offset of all predictions, which r ignores: so the dev loss may be twice the "
+        "train loss while the scores agree.",
         "Scores on train: on the training batches, during training. Overall: of what the last "
         f"stage trains. {FLOOR} {_LINES}",
     ]
@@ -143,7 +146,8 @@ def _tables(options: Curves, inputs: Inputs, _: Runs) -> Drawn:
                 )
         recorded = histories.read_histories(stages[table.stage])
         if recorded:
-            means = _by_epoch(recorded["train", table.task, "loss"])
+            curve = recorded["train", table.task, "loss"]
+            means = curve.groupby(np.ceil(curve.index - 1e-9)).mean()
             _line(loss, means / means.iloc[0], TRAIN, "train")
         _printed(loss, "train", [value / table.loss[0] for value in table.loss])
         _score(score, paper, table.variant, recorded, table.task)
@@ -154,10 +158,6 @@ def _tables(options: Curves, inputs: Inputs, _: Runs) -> Drawn:
         "Training loss: the mean of each epoch divided by the first epoch's, as the paper does "
         f"not say how it scales its losses; ours is with dropout. {FLOOR} {_LINES}",
     ]
-
-
-def _by_epoch(curve: pd.DataFrame) -> pd.DataFrame:
-    return curve.groupby(np.ceil(curve.index - 1e-9)).mean()
 
 
 def _score(
