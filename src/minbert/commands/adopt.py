@@ -67,7 +67,7 @@ class Acceptance:
     plan where their source is here, to compare data.
     """
 
-    def __init__(self, plan: Plan, accepted: Mapping[str, str], reason: str | None = None) -> None:
+    def __init__(self, plan: Plan, accepted: Mapping[str, str], reason: str | None) -> None:
         self.plan, self._accepted, self._reason = plan, accepted, reason
         self.found: dict[tuple[str, int | None], list[dict[str, Any]]] = {}
         """By key and seed of what is planned, how a result gets there, as in its `ADOPTED`."""
