@@ -24,7 +24,7 @@ from minbert.track.follower import Follower
 from minbert.track.journal import Attempt, Journal, attempts, newest_attempts
 from minbert.track.rows import ROWS, record_rows
 from minbert.track.runs import log_imported_runs
-from minbert.track.store import Tag, open_store, runs
+from minbert.track.store import Tag, open_store
 
 FACTS = {
     **{"title": "Sharing", "description": "How much\n to share?", "rule": "plain"},
@@ -121,17 +121,6 @@ def test_each_row_is_a_run_above_the_runs_of_its_seeds(root: Path) -> None:
     assert said.startswith("**Sharing.** How much to share?") and FACTS["file"] in said
     columns = json.loads(experiment.tags[view_tag(VIEW)])["selectedColumns"]
     assert {"metrics.`best/cfimdb`", "metrics.`best/overall/low`", "tags.`learned`"} <= {*columns}
-
-
-def test_two_folders_with_one_store_keep_their_rows_apart(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root}/mlflow.db")
-    for score, folder in ((0.1, root), (0.6, tmp_path / "other")):
-        write_rows(folder, one={"best/overall": score})
-        Follower(folder).finish()
-    found = runs(open_store(root), f"tags.`{Tag.ROW}` = 'one' AND tags.`{Tag.SUPERSEDED}` = 'no'")
-    assert sorted(run.data.metrics["best/overall"] for run in found) == [0.1, 0.6]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ for GROUP in JOB.groups():
         priority: SOON
         conda:
             "../../envs/minbert.yaml"
-        threads: GROUP.threads
+        threads: 2 if GROUP.name == "summary" else 1
         resources:
             mem_mb=lambda w, attempt: 2200 * attempt,
             runtime=lambda w, attempt: 30 * attempt,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from snakemake.common import overwrite_function_params
 from snakemake.exceptions import WorkflowError
@@ -31,10 +31,8 @@ from minbert.store.node import KINDS, Node
 SOON = 10**12
 """The priority of what people look at: it is made in seconds, so before more training."""
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-def _known(function: Function) -> Function:
+def _known(function: Callable[..., Any]) -> Callable[..., Any]:
     """Keep a function's parameters with it: Snakemake asks for them some twenty times a job."""
     overwrite_function_params(function, signature(function).parameters)
     return function
@@ -51,7 +49,6 @@ class Group(NamedTuple):
     inputs: list[str]
     outputs: list[Path]
     command: str
-    threads: int
 
 
 class Rules:
@@ -126,7 +123,6 @@ class Rules:
                 inputs=[ancient(path) for path in needed if str(Path(path).parent) not in own],
                 outputs=[folders[node] / file for node in missing for file in node.outputs],
                 command=" ".join(["make", *(f"{n.kind}-{n.key}" for n in missing), self.at]),
-                threads=2 if name == "summary" else 1,
             )
 
     def _inputs(self, job: Job) -> list[str]:

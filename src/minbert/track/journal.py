@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from minbert.base.errors import naming
 from minbert.base.locks import is_held, take
@@ -69,14 +69,14 @@ class Journal:
 
     def end(
         self,
-        status: Literal["FINISHED", "FAILED", "KILLED"],
+        status: str,
         error: str | None = None,
         ended: float | None = None,
         step: int = 0,
         metrics: Mapping[str, float] = {},
         **more: Any,
     ) -> None:
-        """Report how the run ended and free its lock.
+        """Report how the run ended, `FINISHED`, `FAILED` or `KILLED`, and free its lock.
 
         `metrics` are its final ones, measured after `step` steps; `more` may have `params` and
         `tags` that were not known at the start. `ended` is in unix seconds (default: now). Raises
