@@ -157,6 +157,7 @@ def sections(about: Line, rows: Sequence[Line]) -> list[Section]:
 
 
 def _section(about: Line, heading: str, rows: Sequence[Line]) -> Section:
+    """Return one of the paper's own tables; a column that is empty in all rows is left out."""
     notes: dict[str, str] = {}
     cells, floors = [], []
     for row in rows:
@@ -222,7 +223,8 @@ def _ours(about: Line, row: Line, name: str) -> str:
     """
     if value := row["scores"].get(name):
         fewer = f" (n = {value.n})" if value.n != row.get("seeds", 0) else ""
-        return value.in_words(*[2, "+"] * (name == DELTA_M)) + marks(value) + fewer
+        said = value.in_words(2, "+") if name == DELTA_M else value.in_words()
+        return said + marks(value) + fewer
     needed = about["overall_tasks"] if name in RULES else [name]
     due = not row.get("given") and {*needed} <= {*row.get("tasks", ())}
     if not due and row["figures"].get(name) is None:
