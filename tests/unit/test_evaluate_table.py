@@ -56,6 +56,7 @@ class Tables:
         spec = {"paper": "p", "title": "Table 1", "caption": "Sharing depth.", "rows": list(rows)}
         spec |= {"rule": "normalised", "tasks": OVERALL_TASKS, "overall_tasks": OVERALL_TASKS}
         spec |= {"backbone": "tiny", "data": "built-in", "seeds": [0, 1], "footnotes": []}
+        spec["variants"] = [{"name": of["variant"], "tried": ()} for of in rows]
         spec |= {"single": None, "labels": {}, "selection_split": "dev"} | more
         job: Any = SimpleNamespace(spec=spec, out=self.folder, needs=lambda _: {})
         job.need, job.failed = lambda _: self.folder / "scores.parquet", lambda _: failures

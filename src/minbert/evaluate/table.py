@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from minbert.base.files import write_text
@@ -17,8 +18,8 @@ from minbert.evaluate.text import (
     latex_float,
     markdown,
     markdown_table,
+    read_csv,
 )
-from minbert.evaluate.tuning import read_tuning
 from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
@@ -95,22 +96,36 @@ def table_rows(job: Job, about: Line) -> list[dict[str, Any]]:
     paper = about["paper"]
     found = read_scores(job.need(f"scores.{paper}"), paper)
     means = over_seeds(found, about["overall_tasks"])
-    tuning, failures = job.needs("tuning").get(paper), job.failed(paper)
-    tuned = read_tuning(tuning) if tuning else {}
+    tuned = _tuned(job.needs("tuning").get(paper))
+    tried = {of["name"]: of["tried"] for of in about["variants"]}
+    failures = job.failed(paper)
     rows = []
     for planned in about["rows"]:
         row = planned | {name: about[name] for name in ("paper", "backbone", "data")}
-        tried: Sequence[str] = ()
-        if one := tuned.get(row["variant"]):
-            tried = one.candidates
-            row |= {"settings": one.settings, "budget": one.runs}
-            row |= {"runs_done": one.done, "runs_wanted": one.wanted}
-        row |= {"overall_rule": about["rule"]} | _scored(row, found, means)
-        why = [failures[name] for name in (row["variant"], *tried) if name in failures]
+        row |= tuned.get(row["variant"], {}) | {"overall_rule": about["rule"]}
+        row |= _scored(row, found, means)
+        names = (row["variant"], *tried[row["variant"]])
+        why = [failures[name] for name in names if name in failures]
         if row["status"] == NOT_RUN and why:
             row |= {"status": FAILED, "reason": why[0]}
         rows.append(row)
     return rows
+
+
+def _tuned(path: Path | None) -> dict[str, dict[str, Any]]:
+    """Return what came of each tuned variant in the `tuning.csv` of `evaluate.choose`, if any.
+
+    A run is wanted for each setting and seed; `settings` are the chosen one, in words.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for line in read_csv(path) if path else ():
+        one = found.setdefault(line["variant"], {"settings": "", "runs_done": 0, "runs_wanted": 0})
+        one["runs_done"] += len(line["seeds"].split())
+        one["runs_wanted"] += int(line["asked"])
+        one["settings"] += line["settings"] * bool(line["chosen"])
+        done, wanted = one["runs_done"], one["runs_wanted"]
+        one["budget"] = f"{done} of " * (done < wanted) + f"{wanted} runs"
+    return found
 
 
 def _scored(row: Line, found: Scores, means: Mapping[Of, Interval]) -> dict[str, Any]:
