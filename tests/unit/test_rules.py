@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from factories import drawn, finish, make_plan, training
 from planning import TWO_STAGES
+from snakemake.exceptions import WorkflowError
 
 from minbert.base.errors import UserError
 from minbert.commands.rules import Rules
@@ -42,6 +43,8 @@ def test_a_key_says_what_job_it_is(plan: Plan) -> None:
         assert ask(job, 3) == 4 * ask(job, 1) > 0, "twice as much at each attempt"
     (tokens,) = (need.node for name, need in node.needs.items() if name.startswith("tokens."))
     assert made.command(SimpleNamespace(key=tokens.key)) == f"make tokens-{tokens.key} {at}"
+    with pytest.raises(WorkflowError, match="asks for no job with key 00ff"):
+        made.command(SimpleNamespace(key="00ff"))
 
 
 def test_two_jobs_a_paper_and_one_for_all_make_what_is_missing(plan: Plan) -> None:

@@ -70,8 +70,11 @@ class Rules:
         self._nodes = {key: node for (_, key), node in plan.nodes.items()}
 
     def job(self, wildcards: Any) -> Job:
-        """Return a job's node and seed."""
-        node = self._nodes[wildcards.key]
+        """Return a job's node and seed; an error if the plan has no such key."""
+        node = self._nodes.get(wildcards.key)
+        if node is None:
+            said = f"the configuration asks for no job with key {wildcards.key}"
+            raise WorkflowError(f"{said}; `minbert plan` lists what it asks for")
         return node, int(wildcards.seed) if node.kind == "train" else None
 
     @_known
