@@ -30,7 +30,7 @@ def content(root: Path) -> dict[str, str]:
 def test_looking_changes_nothing(project: Project) -> None:
     before = content(project.root)
     grid("label: 1-bert", "label: one encoder")(project)
-    words = ("device=cuda:7", "seeds=[0,1]", "scale={epochs: 0.1}", "verify=true")
+    words = ("device=cuda:7", "seeds=[0,1]", "scale={epochs: 0.1}")
     project.minbert("plan", "--config", *words)
     project.snakemake("-n", "all", "--config", *words)
     assert content(project.root) == before

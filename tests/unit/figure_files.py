@@ -16,7 +16,7 @@ from minbert.data.examples import Example, write_examples
 from minbert.evaluate.scoring import overall
 from minbert.figures.inputs import Inputs
 from minbert.spec.task import TASKS
-from minbert.train.evaluation import PREDICTIONS
+from minbert.train.history import PREDICTIONS
 from minbert.train.history import SCHEMA as HISTORY
 
 GROUPS = ("embeddings", "layers_1-3", "layers_4-6", "layers_7-9", "layers_10-12", "pooler")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from minbert.base.files import write_json
 from minbert.evaluate.reading import SCHEMA
 from minbert.store.plans import plan_path, write_plan
-from minbert.train.evaluation import PREDICTIONS
+from minbert.train.history import PREDICTIONS
 
 
 class Planned:

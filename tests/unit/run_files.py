@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 
 from minbert.evaluate.score import score_paper
 from minbert.spec.protocol import OVERALL_TASKS
-from minbert.train.evaluation import PREDICTIONS
-from minbert.train.history import SCHEMA
+from minbert.train.history import PREDICTIONS, SCHEMA
 
 
 def history(path: Path, *rows: tuple[int, str, str, float], split: str = "dev") -> Path:

@@ -20,7 +20,7 @@ from own_files import BOTH, NEWS, TOPICS, configured
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
-from minbert.data.dataset import Dataset, derived_split, make, read_dataset, write_dataset
+from minbert.data.dataset import derived_split, make, read_dataset, write_dataset
 from minbert.data.examples import SCHEMA, Example, label_of
 from minbert.data.identity import checksum
 from minbert.data.parquet import read_file
@@ -91,7 +91,7 @@ def rejects(out: Path) -> dict[int, str]:
     return pd.read_csv(out / "rejected.csv", index_col="line")["reason"].to_dict()
 
 
-def read(task: str, **paths: Path) -> Dataset:
+def read(task: str, **paths: Path) -> Any:
     """Read the files of a built-in task by split."""
     forms = dict.fromkeys(paths, "tsv")
     return read_dataset({"task": task, "forms": forms, **BUILT_IN[task].reading}, paths)

@@ -25,7 +25,7 @@ def test_columns_in_their_order_of_rows_that_have_all_values(tmp_path: Path) -> 
 
 def test_what_is_wrong_with_a_file_is_told_and_damage_is_seen_by_checksums(tmp_path: Path) -> None:
     path, draw = tmp_path / "table.parquet", random.Random(0)
-    told = r"table\.parquet: is missing, damaged or no such table .*delete it and run"
+    told = r"table\.parquet: is missing, damaged or no such table .*delete it and make"
     with pytest.raises(UserError, match=told):
         read_file(path)
     table = pa.table({"prediction": [draw.random() for _ in range(500)]})

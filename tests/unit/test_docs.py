@@ -170,12 +170,12 @@ def test_the_kinds_of_nodes_and_their_files_are_documented() -> None:
 
 
 def test_the_columns_of_tables_are_documented() -> None:
+    from minbert.data.examples import ROWS
     from minbert.data.examples import SCHEMA as EXAMPLES
     from minbert.data.labels import SCHEMA as LABELS
-    from minbert.data.rows import SCHEMA as ROWS
     from minbert.data.tokenise import SCHEMA as TOKENS
     from minbert.evaluate.reading import SCHEMA as SCORES
-    from minbert.train.evaluation import PREDICTIONS
+    from minbert.train.history import PREDICTIONS
     from minbert.train.history import SCHEMA as HISTORY
 
     schemas = {"examples": EXAMPLES, "labels": LABELS, "rows": ROWS, "tokens": TOKENS}

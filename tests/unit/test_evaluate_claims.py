@@ -21,8 +21,7 @@ from minbert.evaluate.systems import measured
 from minbert.evaluate.text import markdown, read_csv
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
-from minbert.train.evaluation import PREDICTIONS
-from minbert.train.history import SCHEMA
+from minbert.train.history import PREDICTIONS, SCHEMA
 
 N = 400
 SKILLS = {"sst": 0.5, "para": 0.9, "sts": 0.7}

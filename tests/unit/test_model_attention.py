@@ -13,8 +13,8 @@ from torch import Tensor
 
 from minbert.model import attention
 from minbert.model.attention import attend, length_ranges
+from minbert.model.encoder import SharedEncoder
 from minbert.model.multitask import MultitaskModel
-from minbert.model.sharing import SharedEncoder
 from minbert.spec.architecture import shared_parts
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import Head, TaskSpec
@@ -97,7 +97,7 @@ def test_contexts_and_gradients_are_those_of_torch_row_by_row(
 def test_bf16_is_fp32_to_three_digits() -> None:
     (low,) = inputs(MIXED, False, torch.bfloat16)
     full = low.detach().float().requires_grad_()
-    found = [attend(given, None, random_batch(), HEADS, 0.0) for given in (low, full)]
+    found = [attend(given, None, random_batch(), HEADS, 0.0, None) for given in (low, full)]
     for each in found:
         each.float().square().sum().backward()
     assert found[0].dtype == low.grad.dtype == torch.bfloat16
@@ -110,8 +110,8 @@ def test_dropout_loses_weights_and_keeps_their_mean(one_query: bool) -> None:
     torch.manual_seed(0)
     given = [x.detach() for x in inputs(MIXED, one_query, torch.float32)]
     call: list[Any] = [given[0], given[1] if one_query else None, random_batch(), HEADS]
-    draws = [attend(*call, 0.5) for _ in range(400)]
-    assert (torch.stack(draws).mean(0) - attend(*call, 0.0)).abs().mean() < 0.08
+    draws = [attend(*call, 0.5, None) for _ in range(400)]
+    assert (torch.stack(draws).mean(0) - attend(*call, 0.0, None)).abs().mean() < 0.08
     assert not torch.equal(draws[0], draws[1])
 
 
@@ -121,9 +121,11 @@ def test_gradients_under_dropout_are_those_of_finite_differences() -> None:
 
     def same_draws(x: Tensor) -> Tensor:
         torch.manual_seed(3)
-        return attend(x, None, batch, HEADS, 0.4)
+        return attend(x, None, batch, HEADS, 0.4, None)
 
-    assert not torch.allclose(same_draws(projected), attend(projected, None, batch, HEADS, 0.0))
+    assert not torch.allclose(
+        same_draws(projected), attend(projected, None, batch, HEADS, 0.0, None)
+    )
     assert torch.autograd.gradcheck(same_draws, (projected,))
 
 

@@ -9,9 +9,8 @@ import torch
 from model_batches import STILL, TINY, random_batch
 from torch import Tensor, nn
 
-from minbert.model.dropout import Dropout, dropout_mask, kept_share
 from minbert.model.encoder import compute_in, initialise, whole_encoder
-from minbert.model.precision import Linear
+from minbert.model.layers import Dropout, Linear, dropout_mask, kept_share
 
 
 @pytest.mark.parametrize("rate", ["embedding", "sublayer", "attention"])

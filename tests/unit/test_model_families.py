@@ -11,10 +11,9 @@ from pages.encoders import NUMBER, PAGE, encoders_page
 from torch import Tensor
 
 from minbert.model.adapter import add_adapters, sublayers
-from minbert.model.encoder import Stack
+from minbert.model.encoder import SharedEncoder, Stack
 from minbert.model.lora import add_lora, merge_lora
 from minbert.model.packed import Packed
-from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights
 from minbert.spec.architecture import WEIGHTS, Architecture, read_architecture, shared_parts
 from minbert.spec.stage import Dropout

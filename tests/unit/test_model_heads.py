@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from minbert.model.heads import join
 from minbert.model.heads.cosine import CosineHead
 from minbert.model.heads.mlp import MLPHead
+from minbert.model.multitask import FEATURES
 from minbert.spec.task import Head
 from minbert.train.losses import task_loss
 
@@ -27,9 +27,8 @@ def deep(depth: int = 1, dropout: float = 0.0, width: int = 7, inputs: int = 12)
 
 def test_pair_features() -> None:
     u, v = torch.tensor([[1.0, -2.0]]), torch.tensor([[3.0, 5.0]])
-    joined = join(u, v, ("u", "v", "u*v", "|u-v|"))
-    assert joined.tolist() == [[1, -2, 3, 5, 3, -10, 2, 7]]
-    assert join(u, v, ("|u-v|", "u")).tolist() == [[2, 7, 1, -2]]
+    found = {name: make(u, v).tolist() for name, make in FEATURES.items()}
+    assert found == {"u": [[1, -2]], "v": [[3, 5]], "u*v": [[3, -10]], "|u-v|": [[2, 7]]}
 
 
 @pytest.mark.parametrize("depth", [1, 4])

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from minbert.base.errors import UserError
 from minbert.model.convolution import TokenConvolution
+from minbert.model.encoder import SharedEncoder
 from minbert.model.multitask import MultitaskModel
 from minbert.model.packed import join
-from minbert.model.sharing import SharedEncoder
 from minbert.spec.architecture import shared_parts
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import Convolution

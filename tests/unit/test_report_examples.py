@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from reporting import HARM, job_of
 
-from minbert.data.rows import SCHEMA
+from minbert.data.examples import ROWS
 from minbert.evaluate.predictions import Predicted
 from minbert.evaluate.reading import Of, Score
 from minbert.plan.plan import Plan
@@ -116,7 +116,7 @@ def test_the_report_has_what_leaked_examples_add(
         {"id": name, "split": "dev", "label": 1.0, "in_train": name in in_train}
         for name in "abcdefghz"  # z is in the half of dev that chose the epochs
     ]
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), tmp_path / "rows")
+    pq.write_table(pa.Table.from_pylist(rows, schema=ROWS), tmp_path / "rows")
     for variant, seeds in RIGHT.items():
         for seed, (whole, clean) in enumerate(seeds):
             right = [whole > clean, *(n < clean for n in range(7))]

@@ -17,7 +17,7 @@ from minbert.evaluate.scoring import overall, score_task
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.train import run as run_module
-from minbert.train.evaluation import PREDICTIONS
+from minbert.train.history import PREDICTIONS
 
 FAST = {"lr": 3e-3}
 FILES = ("model.safetensors", "predictions.parquet")

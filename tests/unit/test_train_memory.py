@@ -20,8 +20,8 @@ from minbert.model.encoder import initialise, whole_encoder
 from minbert.spec.architecture import Architecture
 from minbert.spec.encoders.modernbert import ModernBert
 from minbert.spec.stage import Dropout
-from minbert.train import activation_budget as room
 from minbert.train import device
+from minbert.train import step as room
 from minbert.train.samplers import Step
 from minbert.train.step import Gradients
 

@@ -10,7 +10,7 @@ from stepping import AGGREGATORS, generator, projected
 from torch import Tensor
 
 from minbert.base.errors import UserError
-from minbert.model.sharing import SharedEncoder
+from minbert.model.encoder import SharedEncoder
 from minbert.spec.architecture import Architecture, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout
@@ -77,7 +77,7 @@ def test_a_gramian_of_dense_and_sparse_gradients_and_their_weighted_sum() -> Non
     assert found[1].tolist() == [[29.0, 15.0, 0.0], [15.0, 58.0, 0.0], [0.0] * 3]
     assert found.sum(0).tolist() == [[34.0, 20.0, 0.0], [20.0, 63.0, 0.0], [0.0] * 3]
     parameters = [torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(5, 1))]
-    combine(parameters, gradients, torch.tensor([1.0, 2.0, 9.0]))
+    combine(parameters, gradients, torch.tensor([1.0, 2.0, 9.0]), mean=False)
     grads = [parameter.grad.to_dense().flatten().tolist() for parameter in parameters]
     assert grads == [[3.0, 6.0], [2.0, 14.0, 0.0, 11.0, 0.0]]
 

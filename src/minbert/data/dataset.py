@@ -1,7 +1,4 @@
-"""A task's data set: its files read into the example table, the rejected rows, and a report.
-
-All tasks are read here, the built-in ones (`minbert.spec.tasks`) as a user's own.
-"""
+"""A task's data set, built-in or a user's own: files read into the example table, and a report."""
 
 import csv
 import hashlib
@@ -38,10 +35,6 @@ class Rejected(NamedTuple):
     text: str
 
 
-Dataset = tuple[list[Example], list[Rejected]]
-"""What files hold: examples by split, and rejected rows."""
-
-
 def make(job: Job) -> None:
     """Make the data set of the job's task from its files."""
     paths = {name: job.need(name) for name in job.described["needs"]}
@@ -53,7 +46,9 @@ def make(job: Job) -> None:
         print(f"{report['task']}: {name} {report[name]}", file=sys.stderr)
 
 
-def read_dataset(spec: Mapping[str, Any], paths: Mapping[str, Path]) -> Dataset:
+def read_dataset(
+    spec: Mapping[str, Any], paths: Mapping[str, Path]
+) -> tuple[list[Example], list[Rejected]]:
     """Read the files of a task: {split: path}, or {"archive": path} of LMRD.
 
     `spec` has the `task` and what decides how its files are read (`TaskEntry.reading`), with the
@@ -106,11 +101,8 @@ def _example(row: Fields, split: str, line: int, spec: Mapping[str, Any]) -> Exa
 
 
 def derived_split(text: Sequence[str], shares: Mapping[str, float]) -> str:
-    """Return the split of a row of train, of which others are given shares.
-
-    What is below a share of the hashes of texts (`seen`) becomes that split, so that rows with the
-    same text stay together, and stay where they are when rows are added.
-    """
+    """Return the split of a row of train, of which others are given shares."""
+    # By its hash, so that rows with one text stay together, and in place when rows are added.
     at = int.from_bytes(hashlib.sha256("\0".join(text).encode()).digest()[:8]) / 2**64
     for split, share in shares.items():
         if at < share:
@@ -132,11 +124,10 @@ def write_dataset(
     for split, found in of.items():
         bad = [row for row in rejected if row.split == split]
         if len(bad) > MAX_REJECTED * (rows := len(bad) + len(found)):
-            hint = "; if test labels are not public, leave their column out" * (split == "test")
+            way = "; if test labels are not public, leave their column out" * (split == "test")
             raise UserError(
                 f"task '{spec['task']}': {len(bad)} of {rows} {split} rows are malformed, more "
-                f"than {MAX_REJECTED:.0%}; is it the file, and are its columns the task's? "
-                f"The first: {bad[0].file}, line {bad[0].line}: {bad[0].reason}{hint}"
+                f"than {MAX_REJECTED:.0%}: {bad[0].file}, line {bad[0].line}: {bad[0].reason}{way}"
             )
         kept = min(spec.get("limit", len(found)), len(found))
         of[split] = [found[n * len(found) // kept] for n in range(kept)]

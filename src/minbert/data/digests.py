@@ -27,11 +27,8 @@ def task_digests(tokens: Path) -> dict[str, dict[str, str]]:
         for name in ("tokens1", "tokens2"):
             hashed.update(pc.list_value_length(rows[name]).fill_null(-1).to_numpy().astype("<i4"))
             hashed.update(pc.list_flatten(rows[name]).to_numpy().astype("<i4"))
-        found[split] = {
-            "ids": ids_digest(rows["id"].to_pylist()),
-            "tokens": hashed.hexdigest(),
-            "labels": labels_digest(rows["label"].to_numpy()),
-        }
+        ids, labels = rows["id"].to_pylist(), labels_digest(rows["label"].to_numpy())
+        found[split] = {"ids": ids_digest(ids), "tokens": hashed.hexdigest(), "labels": labels}
     return found
 
 

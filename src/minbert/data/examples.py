@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from minbert.data.parquet import write_file
+from minbert.data.parquet import read_file, write_file
 from minbert.data.tables import BadRow
 from minbert.spec.task import Task
+from minbert.store.job import Job
 
 
 class Example(NamedTuple):
@@ -25,6 +26,8 @@ class Example(NamedTuple):
 
 _GIVEN = [pa.field(name, pa.string(), nullable=False) for name in ("id", "split", "sentence1")]
 SCHEMA = pa.schema([*_GIVEN, ("sentence2", pa.string()), ("label", pa.float64())])
+ROWS = pa.schema([*_GIVEN[:2], SCHEMA.field("label"), pa.field("in_train", pa.bool_(), False)])
+"""What figures read of dev and test examples, so that they are drawn where the texts are not."""
 
 # float() also takes 0_1, nan, inf and the digits of other scripts.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -33,8 +36,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 def label_of(value: Any, task: Task) -> float | None:
     """Return a label as a number, or None if there is none; `BadRow` if it is none of the task.
 
-    A class is known by its name, else by its number from 0; not by its number if names are numbers
-    themselves.
+    A class is known by its name, or by its number from 0 unless names are numbers themselves.
     """
     if value is None or value == "":
         return None
@@ -64,3 +66,12 @@ def seen(sentence1: str, sentence2: str | None) -> tuple[str, ...]:
 def write_examples(examples: Sequence[Example], out: Path) -> None:
     """Write `examples`, in order."""
     write_file(out, pa.Table.from_pylist([e._asdict() for e in examples], schema=SCHEMA))
+
+
+def make(job: Job) -> None:
+    """Write the dev and test rows of the job's data set; `in_train`: train has it (`seen`)."""
+    given = read_file(job.need("examples")).to_pylist()
+    rows = [(row, seen(row["sentence1"], row["sentence2"])) for row in given]
+    train = {text for row, text in rows if row["split"] == "train"}
+    kept = [row | {"in_train": text in train} for row, text in rows if row["split"] != "train"]
+    write_file(job.out / "rows.parquet", pa.Table.from_pylist(kept, schema=ROWS))

@@ -13,7 +13,6 @@ from minbert.data.identity import checksum
 from minbert.store.job import Job
 
 log = logging.getLogger(__name__)
-
 WAITS = (1.0, 2.0, 4.0, 8.0)
 """Seconds between attempts."""
 
@@ -24,20 +23,15 @@ def make(job: Job) -> None:
 
 
 def fetch(url: str, out: Path, pin: str, timeout: float = 30.0) -> None:
-    """Download `url` (http, https, file) to `out`, and verify its checksum `pin`.
-
-    After each of `WAITS` there is one more attempt; `timeout` seconds of silence end one. Raises
-    `UserError` if the download fails or the checksum is another one.
-    """
+    """Download `url` (http, https, file) to `out`, verify its checksum; `UserError` if it fails."""
     with whole(out) as temporary:
         for wait in (*WAITS, None):
             try:
                 with urllib.request.urlopen(url, timeout=timeout) as response:
                     with temporary.open("wb") as file:
                         shutil.copyfileobj(response, file)
-                    if missing := getattr(
-                        response, "length", None
-                    ):  # `read` of a part says nothing.
+                    # `read` of a part says nothing.
+                    if missing := getattr(response, "length", None):
                         raise ConnectionError(f"the server sent {missing:,} bytes too few")
                 break
             except (OSError, http.client.HTTPException) as error:
@@ -47,8 +41,7 @@ def fetch(url: str, out: Path, pin: str, timeout: float = 30.0) -> None:
                 if wait is None or getattr(error, "code", 500) < 429:
                     raise UserError(
                         f"cannot download {url}: {error or type(error).__name__}. Without this "
-                        "server: name a folder that holds the file as the data's source in "
-                        f"config.yaml, or get it on another machine and put it at {out}"
+                        f"server: name a folder with the file in config.yaml, or put it at {out}"
                     ) from None
                 log.warning("%s: %s; trying again", url, error)
                 time.sleep(wait)

@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,15 @@ from minbert.base.files import read_json, write_json
 _SETTLED_NS = 2_000_000_000
 
 
-def sha256(path: Path | str) -> str:
+def sha256(path: Path) -> str:
     """Return the SHA-256 of the file's content, 64 hex digits."""
     return checksum(path, "sha256:").partition(":")[2]
 
 
-def checksum(path: Path | str, like: str) -> str:
+def checksum(path: Path, like: str) -> str:
     """Return the checksum of the file, of the same kind as the checksum `like`.
 
-    `sha256:`; `md5:` (an old publisher's pin, no security); or `git:`, the id by which git's trees
-    list the content, as `git hash-object --no-filters`.
+    `sha256:`; `md5:` (an old publisher's pin); or `git:`, as `git hash-object --no-filters`.
     """
     kind = like.partition(":")[0]
     digest = hashlib.new("sha1" if kind == "git" else kind, usedforsecurity=False)
@@ -34,27 +34,24 @@ def checksum(path: Path | str, like: str) -> str:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
 
 
-def check_unchanged(path: Path | str, planned: str) -> None:
+def check_unchanged(path: Path, planned: str) -> None:
     """Refuse data whose checksum is another one than `planned`, whose key it would get."""
     if (found := checksum(path, planned)) != planned:
         raise UserError(
-            f"{path} changed since the plan (planned {planned}, found {found}); run "
-            "snakemake again, which plans anew"
+            f"{path} changed since the plan (planned {planned}, found {found}); run snakemake again"
         )
 
 
 class DigestCache:
-    """Checksums of files, cached in one JSON file, so that a plan need not read 440 MB each time.
+    """Checksums of files, cached: valid while size, modification time and inode stay the same."""
 
-    A checksum is valid while the file's size, modification time and inode are the same, unless
-    `verify`: then every file is read. If two processes `save` at once, an entry may be lost.
-    """
+    def __init__(self, path: Path) -> None:
+        self.path, self._changed = Path(path), False
+        self._known: dict[str, Any] = {}
+        with suppress(OSError, UserError):
+            self._known = read_json(self.path)
 
-    def __init__(self, path: Path | str, *, verify: bool = False) -> None:
-        self.path, self._found = Path(path), dict[str, str]()
-        self._known = {} if verify else self._read()
-
-    def checksum(self, path: Path | str, like: str) -> str:
+    def checksum(self, path: Path, like: str) -> str:
         """Return the checksum of `path`, of the same kind as `like` (see `checksum`)."""
         path = Path(path).absolute()
         if not path.is_file():
@@ -66,16 +63,11 @@ class DigestCache:
             return known
         found = checksum(path, like)
         if abs(time.time_ns() - stat.st_mtime_ns) > _SETTLED_NS:
-            self._found[entry] = f"{state}: {found}"
+            self._known[entry], self._changed = f"{state}: {found}", True
         return found
 
     def save(self) -> None:
-        """Write what was found to the file, beside what others wrote there."""
-        if self._found:
-            write_json(self.path, self._read() | self._found)
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            return read_json(self.path)
-        except (OSError, UserError):
-            return {}
+        """Write the file, if something was found."""
+        if self._changed:
+            # If two processes save at once, an entry may be lost.
+            write_json(self.path, self._known)

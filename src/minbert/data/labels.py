@@ -1,8 +1,4 @@
-"""Public labels of test rows, from a file of ids and labels.
-
-Scores alone read them (`evaluate.score`): no data set, training or choice does. Whoever has the
-original files of SST, STS-B or Quora makes these files with workflow/labels.py.
-"""
+"""Public labels of test rows, which scores alone read: no data set, training or choice does."""
 
 import sys
 from collections.abc import Mapping
@@ -32,8 +28,7 @@ def make(job: Job) -> None:
     given = [(name, of) for name, of in file_labels(path, task).items() if name in hidden]
     if hidden and not given:
         raise UserError(
-            f"{path}: none of the {len(hidden):,} test rows of task '{task}' has its id there; are "
-            "these labels of this data?"
+            f"{path}: none of the {len(hidden):,} test rows of task '{task}' has its id there"
         )
     rows = [{"id": name, "label": label} for name, label in given]
     write_file(job.out / "labels.parquet", pa.Table.from_pylist(rows, schema=SCHEMA))

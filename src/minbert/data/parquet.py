@@ -1,8 +1,4 @@
-"""Parquet files read in one piece, with errors that name the file and what is wrong with it.
-
-`pyarrow.parquet.read_table` imports `pyarrow.dataset`, which takes a sixth of a second in every
-job and is not needed for a single file.
-"""
+"""Parquet files read in one piece, with errors that name the file and what is wrong with it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,13 +15,13 @@ from minbert.base.files import whole
 def read_file(
     path: Path | str, columns: Sequence[str] | None = None, where: Mapping[str, Any] = {}
 ) -> pa.Table:
-    """Return the file's `columns` (default: all), of the rows that have all values in `where`.
+    """Return a file's `columns` (default: all), of rows with the values, or one of a list, `where`.
 
-    That holds a value for a column, or a list of values. Raises `UserError` if the file is missing,
-    not parquet, damaged (by its pages' checksums), or lacks a column.
+    `UserError` if it is missing, not parquet, damaged (by page checksums), or lacks a column.
     """
     needed = None if columns is None else list(dict.fromkeys([*columns, *where]))
     try:
+        # `read_table` would import `pyarrow.dataset`: a sixth of a second in every job.
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             table = file.read(needed)
         for name, value in where.items():
@@ -34,8 +30,7 @@ def read_file(
         return table if columns is None else table.select(columns)
     except (pa.ArrowException, KeyError, OSError) as error:
         raise UserError(
-            f"{path}: is missing, damaged or no such table ({error}); delete it and run what made "
-            "it again"
+            f"{path}: is missing, damaged or no such table ({error}); delete it and make it again"
         ) from error
 
 

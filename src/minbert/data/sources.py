@@ -29,11 +29,7 @@ CORPUS = Path("workflow/builtin")
 
 
 def located(task: str, config: Config, base: Path) -> dict[str, Place]:
-    """Return {split: place} of the files that a configuration gives for a task.
-
-    `base` is the folder of the Snakefile. The file of LMRD is its `archive`. Raises `UserError` for
-    a folder without a file for train.
-    """
+    """Return {split: place} of a task's files, or {"archive": place}; `base` is the Snakefile's."""
     if entry := config.tasks.get(task):
         if folder := entry.files.folder:
             return _in_folder(task, entry, Path(folder), config)
@@ -61,10 +57,7 @@ def names_in(folder: Path, config: Config) -> list[str]:
 
 
 def _in_folder(task: str, entry: TaskEntry, folder: Path, config: Config) -> dict[str, Place]:
-    """Return the files of a folder that are called by their splits: `train.tsv`, `dev.jsonl`.
-
-    What is no folder is taken for the file of train.
-    """
+    """Return a folder's files `train.tsv`, `dev.jsonl` etc.; what is no folder is train's file."""
     names = names_in(folder, config)
     if not names and not folder.is_dir():
         return {"train": Place(str(folder), "sha256:")}
@@ -74,8 +67,7 @@ def _in_folder(task: str, entry: TaskEntry, folder: Path, config: Config) -> dic
     if not {"train", "dev"} <= {*splits} or len({*splits}) < len(splits):
         raise UserError(
             f"config: tasks.{task}.files: {folder} has {', '.join(names[:8]) or 'nothing'}; "
-            "expected one file of train, such as train.tsv, one of dev or in its place "
-            "'dev: 0.1' in the task, and perhaps one of test"
+            "expected one file of train, one of dev or in its place 'dev: 0.1' in the task"
         )
     return {split: Place(str(folder / name), "sha256:") for split, name in found}
 

@@ -16,10 +16,8 @@ Fields = dict[str, Any]
 Row = tuple[int, str, Fields | str]
 """The number of its first line (of a parquet file its row, from 1), its text, and its fields by
 column, or what is wrong with it."""
-
 FORMS = ("tsv", "csv", "jsonl", "parquet")
 """The forms, by the ending of a file's name."""
-
 _LONGEST_RECORD = 100
 """Lines of a record of a tsv file."""
 
@@ -45,10 +43,7 @@ def form_of(name: str) -> str:
 
 
 def text_fault(text: Any, controls: bool = False) -> str | None:
-    """Return what is wrong with a text, as what follows its name, or None.
-
-    With `controls` it may have control characters from U+0080 to U+009F.
-    """
+    """Return what is wrong with a text, or None; `controls` allows characters U+0080 to U+009F."""
     if not isinstance(text, str):
         return f"is {text!r:.80}, not text"
     if not text.strip():
@@ -60,10 +55,7 @@ def text_fault(text: Any, controls: bool = False) -> str | None:
 
 
 def read_rows(path: Path, form: str, columns: Collection[str]) -> Iterator[Row]:
-    """Yield the rows of a file; one without all `columns` comes with what is wrong with it.
-
-    White space around a field is removed. Raises `UserError` for a file that cannot be read.
-    """
+    """Yield a file's rows, stripped; one without all `columns` comes with what is wrong with it."""
     rows: Iterator[Row]
     if form == "parquet":
         # The plan names forms, and loads no pyarrow.
@@ -96,10 +88,7 @@ def decode(content: bytes, name: Path | str) -> str:
 
 
 def lines_of(text: str) -> Iterator[tuple[int, str]]:
-    """Yield number and text of the lines that are not blank.
-
-    Lines end at line feeds alone: sentences may hold U+2028 and such.
-    """
+    """Yield number and text of lines that are not blank; only line feeds end them, not U+2028."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip(" \r"):
             yield number, line.removesuffix("\r")
@@ -136,11 +125,9 @@ def _parsed(line: str) -> Fields | str:
 
 
 def _tsv(text: str) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield (line, text, fields) of the records of a tsv file, the header first.
-
-    Quotes are read as in RFC 4180, where that gives as many fields as the header has; a field may
-    span lines, if they are not rows of their own. Otherwise quotes are text, as in GLUE's files.
-    """
+    """Yield (line, text, fields) of the records of a tsv file, the header first."""
+    # Quotes are read as in RFC 4180, where that gives as many fields as the header has; a field may
+    # span lines, if they are not rows of their own. Otherwise quotes are text, as in GLUE's files.
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     at = width = 0
     while at < len(lines):
@@ -153,9 +140,8 @@ def _tsv(text: str) -> Iterator[tuple[int, str, list[str]]]:
         reader = csv.reader(following, delimiter="\t", strict=True)
         with suppress(csv.Error):
             quoted = next(reader)
-            rows = [
-                line.count("\t") + 1 == width for line in lines[first : first + reader.line_num]
-            ]
+            taken = lines[first : first + reader.line_num]
+            rows = [line.count("\t") + 1 == width for line in taken]
             if len(quoted) == width and (len(rows) == 1 or not (all(rows) or any(rows[1:-1]))):
                 at, fields = first + len(rows), quoted
         yield first + 1, "\n".join(lines[first:at]), fields

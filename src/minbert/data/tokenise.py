@@ -15,7 +15,6 @@ from minbert.store.job import Job
 
 MAX_TOKENS = 510
 """The most ids of a sentence: `max_length` is at most 512, and special tokens take two or more."""
-
 _IDS = pa.list_(pa.int32())
 _GIVEN = [pa.field(name, pa.string(), nullable=False) for name in ("id", "split")]
 _FIRST = pa.field("tokens1", _IDS, nullable=False)
@@ -49,11 +48,7 @@ def encode(tokenizer: Tokenizer, sentences: Sequence[str | None]) -> list[NDArra
     # If this is unset, `tokenizers` prints a warning at a later fork.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     given = [sentence for sentence in sentences if sentence is not None]
-    ids = (
-        np.array(encoding.ids[:MAX_TOKENS], np.int32)
-        for start in range(0, len(given), BATCH)
-        for encoding in tokenizer.encode_batch_fast(
-            given[start : start + BATCH], add_special_tokens=False
-        )
-    )
+    batches = (given[start : start + BATCH] for start in range(0, len(given), BATCH))
+    found = (tokenizer.encode_batch_fast(batch, add_special_tokens=False) for batch in batches)
+    ids = (np.array(one.ids[:MAX_TOKENS], np.int32) for batch in found for one in batch)
     return [None if sentence is None else next(ids) for sentence in sentences]

@@ -1,7 +1,4 @@
-"""A backbone's tokenizer: made from all that a Hugging Face folder says, and how it frames rows.
-
-Ids and token types are those of `AutoTokenizer` (transformers 4.57), or the folder is refused.
-"""
+"""A backbone's tokenizer: ids and types are `AutoTokenizer`'s (transformers 4.57), or refused."""
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
@@ -37,6 +34,8 @@ _OPTIONS = {
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
 """Settings that BERT's classes read, as attributes of a tokenizer's normalizer."""
+Said = Mapping[str, Mapping[str, Any]]
+"""Files of `BESIDE`, and what they hold."""
 _FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 """What decides where an added token is found in a text; the last only beside a normalizer."""
 _MERGE = (
@@ -46,15 +45,12 @@ _MERGE = (
 
 
 class Framing(NamedTuple):
-    """Ids of the special tokens before a sequence, between the sentences of a pair, and after.
-
-    With `two_types` the second sentence, and what is after it, has token type 1.
-    """
+    """Ids of the special tokens before a sequence, between the sentences of a pair, and after."""
 
     before: tuple[int, ...]
     between: tuple[int, ...]
     after: tuple[int, ...]
-    two_types: bool = True
+    two_types: bool = True  # the second sentence, and what is after it, has token type 1
 
 
 def framing(tokenizer: Tokenizer, path: Path) -> Framing:
@@ -99,8 +95,8 @@ def save_tokenizer(tokenizer: Tokenizer, out: Path) -> None:
 def folder_tokenizer(folder: Path, arch: Architecture) -> Tokenizer:
     """Make the tokenizer of a Hugging Face folder, whose encoder is `arch`.
 
-    Raises `UserError`, naming file and key, if a file is missing or damaged, if files contradict
-    each other, or if ids do not fit the embeddings or the special tokens in `config.json`.
+    `UserError` names file and key if one is missing or damaged, if files contradict each other, or
+    if ids do not fit the embeddings or `config.json`.
     """
     path = next((path for name in TOKENIZERS if (path := folder / name).is_file()), None)
     if path is None:
@@ -116,12 +112,11 @@ def folder_tokenizer(folder: Path, arch: Architecture) -> Tokenizer:
             f"{folder}/{where} stands for {kind}, whose tokens {path.name} alone does not give; "
             "take the files of the weights' source, or choose a different backbone"
         )
-    settings = said.get(_SETTINGS, {})
     if path.suffix == ".json":
         tokenizer = load_tokenizer(path)
     else:
-        tokenizer = _read_word_pieces(path, settings)
-    for file, problem in _contradictions(tokenizer, kind, settings, said):
+        tokenizer = _read_word_pieces(path, said.get(_SETTINGS, {}))
+    for file, problem in _contradictions(tokenizer, kind, said):
         raise UserError(f"{folder / (file or path.name)}: {problem}. {_MERGE}")
     around, largest = framing(tokenizer, path), max(tokenizer.get_vocab().values())
     has = {name: (around.before + around.after)[at] for name, at in arch.token_ids.items()}
@@ -141,22 +136,14 @@ def _read_word_pieces(path: Path, settings: Mapping[str, Any]) -> Tokenizer:
         vocabulary = {line.rstrip("\n"): number for number, line in enumerate(lines)}
     if missing := [token for token in _OF_BERT if token not in vocabulary]:
         raise UserError(f"{path}: the vocabulary has no {', '.join(missing)}; is it BERT's?")
-    options = {
-        name: settings[key] for key, name in _OPTIONS.items() if isinstance(settings.get(key), bool)
-    }
+    given = {name: settings.get(key) for key, name in _OPTIONS.items()}
+    options = {name: value for name, value in given.items() if isinstance(value, bool)}
     return Tokenizer.from_str(BertWordPieceTokenizer(vocabulary, **options).to_str())
 
 
-def _contradictions(
-    tokenizer: Tokenizer,
-    kind: str,
-    settings: Mapping[str, Any],
-    said: Mapping[str, Mapping[str, Any]],
-) -> Iterator[tuple[str, str]]:
-    """Yield what the files beside a tokenizer, or its class, say otherwise: file, and the problem.
-
-    The file is "" if it is the tokenizer's own.
-    """
+def _contradictions(tokenizer: Tokenizer, kind: str, said: Said) -> Iterator[tuple[str, str]]:
+    """Yield file ("": the tokenizer's) and problem where the files or the class say otherwise."""
+    settings = said.get(_SETTINGS, {})
     read = {key: (tokenizer.normalizer, name) for key, name in _OPTIONS.items() if kind in _BERT}
     read["add_prefix_space"] = (tokenizer.pre_tokenizer, "add_prefix_space")
     for key, (part, name) in read.items():
@@ -174,7 +161,7 @@ def _contradictions(
             yield file, f"{key} has '{token['content']}', which the tokenizer has not, or otherwise"
 
 
-def _tokens(said: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _tokens(said: Said) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield file, key, and what is said of a token: its `content` at least."""
     for file, values in said.items():
         for key, value in values.items():

@@ -1,17 +1,15 @@
 """Houlsby adapters: bottlenecks in the sublayers of a frozen encoder."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minbert.model.encoder import Layer, Sublayer
-from minbert.model.precision import Linear
-from minbert.model.sharing import SharedEncoder
+from minbert.model.encoder import Layer, SharedEncoder, Sublayer
+from minbert.model.layers import Linear
 
 INSERTED = (".adapter.", ".qkv.lora_")
 """What the names of tensors that are not the backbone's contain."""
-
 START = 0.01
 """Standard deviation of a bottleneck's first weights: it starts near the identity (section 3.6)."""
 
@@ -42,16 +40,11 @@ def sublayers(encoder: SharedEncoder) -> Iterator[tuple[str, Sublayer]]:
             yield f"{name}.feed_forward", module.feed_forward
 
 
-def insert(encoder: SharedEncoder, make: Callable[[], nn.Module]) -> None:
-    """Freeze `encoder`, then insert `make()`, which may be trained, into each sublayer."""
+def add_adapters(encoder: SharedEncoder, width: int) -> None:
+    """Freeze `encoder`; give each of its sublayers a bottleneck of `width` units."""
     encoder.requires_grad_(False)
     for _, sublayer in sublayers(encoder):
-        sublayer.adapter = make()
-
-
-def add_adapters(encoder: SharedEncoder, width: int) -> None:
-    """Give the frozen `encoder` a bottleneck of `width` units in each of its sublayers."""
-    insert(encoder, lambda: Bottleneck(encoder.hidden, width))
+        sublayer.adapter = Bottleneck(encoder.hidden, width)
 
 
 def without_backbone(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -14,27 +14,19 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from minbert.model.dropout import apply_mask, dropout_mask, kept_share
+from minbert.model.layers import apply_mask, dropout_mask, kept_share
 from minbert.model.packed import Packed
 
 GROUP_COST = 1500
-"""What one more group costs, in attention scores per head.
-
-Measured with the built-in backbone and MiniLM, 16 and 128 rows: 500 to 5,000 are about as fast.
-"""
-
+"""What one more group costs, in attention scores per head. Measured with the built-in backbone and
+MiniLM, 16 and 128 rows: 500 to 5,000 are about as fast."""
 REGISTER = 64
 """Bytes that a CPU computes on at once. Softmax takes keys one by one that do not fill it: with 13
 keys, in fp32, seven times as long as with 16."""
 
 
 def attend(
-    projected: Tensor,
-    query: Tensor | None,
-    batch: Packed,
-    heads: int,
-    p: float,
-    window: int | None = None,
+    projected: Tensor, query: Tensor | None, batch: Packed, heads: int, p: float, window: int | None
 ) -> Tensor:
     """Return each token's context, [T, H], from its query, key and value in `projected` [T, 3H].
 
@@ -53,8 +45,7 @@ def attend(
     # All layers need the same blocks.
     lanes = REGISTER // projected.itemsize
     blocks = batch.derive(make_blocks, heads, query is not None, lanes, window)
-    contexts: Tensor = _AttendInBlocks.apply(vectors, blocks, p)
-    return contexts.view(-1, heads * size)
+    return _AttendInBlocks.apply(vectors, blocks, p).view(-1, heads * size)
 
 
 def _attend_padded(
@@ -74,13 +65,11 @@ def _attend_padded(
 
 
 def seen(place: Any, lengths: Any, queries: int, window: int | None) -> Any:
-    """Return whether a row's first `queries` see the key at each `place`, [B, 1 or queries, keys].
-
-    Takes and returns arrays or tensors. With a `window` padding sees all: not to be NaN.
-    """
+    """Return whether the first `queries` see the key at each `place`, [B, 1 or queries, keys]."""
     lengths = lengths[:, None, None]
     asking = place[:queries, None]
     real = place < lengths
+    # Padding sees all: not to be NaN.
     return real if window is None else real & (abs(asking - place) <= window) | (asking >= lengths)
 
 
@@ -146,15 +135,12 @@ def padded(length: int, lanes: int) -> int:
 
 
 def length_ranges(lengths: np.ndarray, lanes: int) -> list[tuple[int, int]]:
-    """Return each group's shortest and longest length: the cheapest split of the sorted `lengths`.
-
-    A group of n rows up to L long costs n * L times L `padded` to a multiple of `lanes`, and
-    `GROUP_COST`.
-    """
+    """Return each group's shortest and longest length: the cheapest split of sorted `lengths`."""
     different, counts = (found.tolist() for found in np.unique(lengths, return_counts=True))
     rows = np.cumsum([0, *counts]).tolist()
     best: list[tuple[float, list[tuple[int, int]]]] = [(0.0, [])]  # of the first n lengths
     for end, longest in enumerate(different, start=1):
+        # A group of n rows up to L long costs n * L times L, padded, and GROUP_COST.
         area = longest * padded(longest, lanes)
         cost, begin = min(
             (best[n][0] + (rows[end] - rows[n]) * area + GROUP_COST, n) for n in range(end)

@@ -9,11 +9,7 @@ from minbert.spec.task import Convolution
 
 
 class TokenConvolution(nn.Module):
-    """ReLU of a 1-D convolution with as many filters as features, [T, H] to [T, H].
-
-    The kernel is centred on each token; beyond a row's ends there are zeros, so rows do not mix.
-    With `residual` the input is added to the output. Weights start as `torch.nn.Conv1d`'s.
-    """
+    """ReLU of a 1-D convolution, [T, H] to [T, H], centred on each token; added if `residual`."""
 
     def __init__(self, hidden: int, convolution: Convolution) -> None:
         super().__init__()
@@ -22,6 +18,7 @@ class TokenConvolution(nn.Module):
         self.convolution = nn.Conv1d(hidden, hidden, convolution.kernel)
 
     def forward(self, hidden: Tensor, batch: Packed) -> Tensor:
+        # Beyond a row's ends there are zeros, so rows do not mix.
         # One matrix product for all taps, then each tap's part is moved to its token.
         taps = self.convolution.weight.permute(2, 0, 1).flatten(0, 1)
         parts = nn.functional.linear(hidden, taps.to(hidden.dtype)).chunk(self.kernel, dim=1)

@@ -1,26 +1,25 @@
-"""BERT's encoder on packed batches (Devlin et al., 2019, section 3; Vaswani et al., 2017).
+"""BERT's encoder on packed batches (Devlin et al., 2019, section 3; Vaswani et al., 2017), shared.
 
 Those of DistilBERT, RoBERTa and ELECTRA are the same but for what their `Architecture` says.
 """
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minbert.model.attention import attend
-from minbert.model.dropout import Dropout
-from minbert.model.packed import Packed
-from minbert.model.precision import LayerNorm, Linear
+from minbert.model.layers import Dropout, LayerNorm, Linear
+from minbert.model.packed import Packed, join
 from minbert.spec.architecture import Architecture, Parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout as Rates
 
 
 def table(rows: int, width: int) -> nn.Embedding:
-    """Return an embedding whose weights are not drawn.
-
-    torch's own draws would be unused, and on its meta device they cost a second.
-    """
+    """Return an embedding whose weights are not drawn, which takes a second on the meta device."""
     return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
 
 
@@ -74,7 +73,7 @@ class Sublayer(nn.Module):
         self.norm_first = arch.norm_first
         self.output = Linear(inner, arch.hidden, arch.bias)
         self.dropout = Dropout(dropout.sublayer)
-        self.adapter: nn.Module | None = None
+        self.adapter: Any = None
         self.norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=arch.bias)
 
     def before(self, hidden: Tensor) -> Tensor:
@@ -136,10 +135,7 @@ class FeedForward(Sublayer):
 
 
 class Layer(nn.Module):
-    """One transformer layer, `number` from 0: attention, then feed-forward.
-
-    If norms come first, the last layer normalises its output, too.
-    """
+    """Transformer layer `number`, from 0; with norms first, the last normalises its output, too."""
 
     def __init__(self, arch: Architecture, dropout: Rates, number: int) -> None:
         super().__init__()
@@ -165,7 +161,7 @@ class Pooler(nn.Module):
 
 
 class Stack(nn.Module):
-    """Some `parts` of an encoder: the embeddings or not, a run of layers, the pooler or not.
+    """Some `parts` of an encoder: the embeddings, a run of layers, the pooler.
 
     Parameter names are those of the backbone's file: `layers.6` is its seventh layer in any stack.
     """
@@ -183,10 +179,9 @@ class Stack(nn.Module):
         noise: Tensor | None = None,
         first_only: bool = False,
     ) -> Tensor:
-        """Return [T, H], from the stack's own embeddings or from `hidden` [T, H] of the one below.
+        """Return [T, H] from embeddings with `noise` [T, H], or from `hidden` of the stack below.
 
-        `noise` [T, H] is added to the stack's own embeddings. With `first_only` the last layer
-        computes each row's first token alone, [B, H]: the same numbers, less work.
+        With `first_only` the last layer computes each row's first token alone, [B, H].
         """
         if self.embeddings is not None:
             hidden = self.embeddings(batch, noise)
@@ -223,3 +218,69 @@ def initialise(module: nn.Module, generator: torch.Generator | None = None) -> N
             nn.init.ones_(part.weight)
         if isinstance(part, nn.Linear | nn.LayerNorm) and part.bias is not None:
             nn.init.zeros_(part.bias)
+
+
+Batches = Sequence[tuple[str, Packed]]
+"""Tasks, each with a batch."""
+
+
+class SharedEncoder(nn.Module):
+    """One encoder per task, random until `load_backbone`; they share what `shared` says."""
+
+    def __init__(
+        self, arch: Architecture, tasks: Sequence[str], shared: Parts, dropout: Rates
+    ) -> None:
+        super().__init__()
+        self.hidden = arch.hidden
+        layers = [number for number in range(arch.layers) if number not in shared.layers]
+        rest = Parts(layers, not shared.embeddings, not shared.pooler)
+        # On the meta device first, so that nn.Linear does not draw weights that are not used.
+        with torch.device("meta"):
+            self.shared = Stack(arch, dropout, shared)
+            self.own: Any = nn.ModuleDict({task: Stack(arch, dropout, rest) for task in tasks})
+        allocate(self)
+        initialise(self)
+
+    @property
+    def can_run_jointly(self) -> bool:
+        """Whether all tasks' batches can go through the first layers as one."""
+        return self.shared.embeddings is not None and len(self.own) > 1
+
+    def forward(
+        self, batches: Batches, first_only: Sequence[bool], noise: Tensor | None = None
+    ) -> list[Tensor]:
+        """Return the last layer of each (task, batch), [T, H], or [B, H] for `first_only`.
+
+        The latter is of each row's first token alone; it is whole, [T, H], if the last layer is
+        shared and not all of the tasks have it `first_only`. `noise` [T, H] is added to the
+        embeddings. Several batches, of tasks that `can_run_jointly`, go through the shared layers
+        as one.
+        """
+        own = [self.own[task] for task, _ in batches]
+        if self.shared.embeddings is None:
+            ((_, batch),), (stack,), (first,) = batches, own, first_only
+            hidden = stack(batch, noise=noise, first_only=first and not self.shared.layers)
+            return [self.shared(batch, hidden, first_only=first)]
+        whole = join([batch for _, batch in batches])
+        firsts = all(first_only) and not own[0].layers
+        sizes = [batch.rows if firsts else len(batch.tokens) for _, batch in batches]
+        parts = self.shared(whole, noise=noise, first_only=firsts).split(sizes)
+        given = zip(own, batches, parts, first_only, strict=True)
+        return [stack(batch, part, first_only=first) for stack, (_, batch), part, first in given]
+
+    def pooler(self, task: str) -> Pooler:
+        return self.shared.pooler or self.own[task].pooler
+
+    def shared_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters that several tasks train; none when there is one task only."""
+        return list(self.shared.parameters()) if len(self.own) > 1 else []
+
+    def own_parameters(self, task: str) -> list[nn.Parameter]:
+        """Return the parameters that only `task` trains."""
+        below = list(self.shared.parameters()) if len(self.own) == 1 else []
+        return below + list(self.own[task].parameters())
+
+    def load_backbone(self, state: Mapping[str, Tensor]) -> None:
+        """Start every copy from the same backbone: `state` has the names of `whole_encoder`."""
+        for stack in (self.shared, *self.own.values()):
+            stack.load_state_dict({name: state[name] for name in stack.state_dict()})

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minbert.model.adapter import Bottleneck, insert
-from minbert.model.precision import Linear
-from minbert.model.sharing import SharedEncoder
+from minbert.model.adapter import Bottleneck, sublayers
+from minbert.model.encoder import SharedEncoder
+from minbert.model.layers import Linear
 
 
 class Fusion(nn.Module):
@@ -39,18 +39,10 @@ class Fusion(nn.Module):
         with torch.no_grad():  # almost the identity, as in the authors' code
             self.value.weight.fill_(1e-6).fill_diagonal_(1.0)
 
-    def changes(self, hidden: Tensor) -> Tensor:
-        """Return what each of the n adapters would add to `hidden` [T, H], [n, T, H]."""
-        return torch.stack([adapter.change(hidden) for adapter in self.adapters])
-
-    def weights(self, hidden: Tensor, changes: Tensor) -> Tensor:
-        """Return the attention over the adapters, [n, T]; it sums to 1 over n."""
-        towards = self.query(hidden) @ self.key.weight.to(hidden.dtype)
-        return torch.einsum("th,nth->nt", towards, changes).softmax(0)
-
     def forward(self, hidden: Tensor) -> Tensor:
-        changes = self.changes(hidden)
-        weights = self.weights(hidden, changes)
+        changes = torch.stack([adapter.change(hidden) for adapter in self.adapters])  # [n, T, H]
+        towards = self.query(hidden) @ self.key.weight.to(hidden.dtype)
+        weights = torch.einsum("th,nth->nt", towards, changes).softmax(0)  # [n, T]
         if self.attention is not None:
             self.attention = self.attention + weights.double().sum(1)
         mixed = torch.einsum("nt,nth->th", weights, changes)
@@ -58,8 +50,10 @@ class Fusion(nn.Module):
 
 
 def add_fusion(encoder: SharedEncoder, widths: Sequence[int]) -> None:
-    """Give the frozen `encoder` a fusion in each of its sublayers; `load_adapters` fills them."""
-    insert(encoder, lambda: Fusion(encoder.hidden, widths))
+    """Freeze `encoder`; give each of its sublayers a fusion, which `load_adapters` fills."""
+    encoder.requires_grad_(False)
+    for _, sublayer in sublayers(encoder):
+        sublayer.adapter = Fusion(encoder.hidden, widths)
 
 
 def adapter_widths(state: Mapping[str, Tensor]) -> list[int]:

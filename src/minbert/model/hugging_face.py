@@ -11,14 +11,12 @@ from minbert.base.errors import UserError
 from minbert.base.files import write_json
 from minbert.data.tokenizer import folder_tokenizer, framing, load_tokenizer, save_tokenizer
 from minbert.model.encoder import whole_encoder
-from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.architecture import WEIGHTS, Architecture
 from minbert.spec.hugging_face import ACTIVATIONS, backbone_files, from_hugging_face
 from minbert.spec.stage import Dropout
 
 log = logging.getLogger(__name__)
-
 _OLD_NAMES = {"gamma": "weight", "beta": "bias"}  # TensorFlow's, of a norm
 HEADER = {"format": "pt"}
 """What `transformers` asks for in the header of weights."""
@@ -38,9 +36,8 @@ def convert_hugging_face(folder: Path, out: Path) -> Architecture:
     if not paths:
         raise UserError(
             f"{folder}: has no {WEIGHTS}. Weights in a pickle, such as pytorch_model.bin, can run "
-            "code when read, and are refused: use a revision of the model that has the file, or "
-            "convert them where you trust them: transformers' from_pretrained, then "
-            "save_pretrained(..., safe_serialization=True)"
+            "code, and are refused: use a revision that has the file, or convert them where you "
+            "trust them, by transformers' save_pretrained(..., safe_serialization=True)"
         )
     tensors = {name: tensor for path in paths for name, tensor in load_weights(path).items()}
     save_weights(out / WEIGHTS, _convert(tensors, arch, folder))
@@ -58,11 +55,7 @@ def _convert(tensors: Mapping[str, Tensor], arch: Architecture, folder: Path) ->
         found[f"{stem}.{_OLD_NAMES.get(last, last)}"] = tensor
     new_pooler = f"{arch.tensors.get('pooler.dense')}.weight" not in found
     if new_pooler:
-        log.warning(
-            "%s: has no pooler. 'pooling: cls' starts from a new one, which gives tanh of the "
-            "first token's state; 'mean' and 'max' need none",
-            folder,
-        )
+        log.warning("%s: has no pooler; 'pooling: cls' starts from tanh of a first token", folder)
     for ours, like in encoder.items():
         if new_pooler and ours.startswith("pooler."):
             # Not drawn: a frozen one would be a random map, and cached features know no seed.
@@ -85,27 +78,16 @@ def _take(found: Mapping[str, Tensor], name: str, shape: list[int], folder: Path
             return full
     raise UserError(
         f"{folder}: tensor '{name}' of the weights is {wrong}, expected finite floating-point "
-        f"numbers of shape {shape} by config.json; take both files from one model, which is not "
-        "quantised; of a model in a wrapper save the encoder alone"
+        f"numbers of shape {shape}, not quantised; of a wrapper save the encoder alone"
     )
 
 
-def state_of(encoder: SharedEncoder, task: str) -> dict[str, Tensor]:
-    """Return the encoder of `task`, what it shares and its own, by the names of `whole_encoder`."""
-    return {**encoder.shared.state_dict(), **encoder.own[task].state_dict()}
-
-
 def write_hugging_face(
-    folder: Path,
-    state: Mapping[str, Tensor],
-    arch: Architecture,
-    tokenizer_json: Path,
-    max_length: int,
+    out: Path, state: dict[str, Tensor], arch: Architecture, tokenizer_json: Path, max_length: int
 ) -> None:
-    """Write what `AutoModel` and `AutoTokenizer` load: an encoder's `state`, and its tokenizer.
+    """Write what `AutoModel` and `AutoTokenizer` load of an encoder's `state` and a tokenizer.
 
-    `state` has the names of `whole_encoder`; a pooler is left out if the kind of encoder has none.
-    Sequences are truncated to `max_length` tokens by default.
+    A pooler is left out if the kind of encoder has none. Sequences are cut to `max_length` tokens.
     """
     tokenizer = load_tokenizer(tokenizer_json)
     around = framing(tokenizer, tokenizer_json)
@@ -123,7 +105,7 @@ def write_hugging_face(
     }
     if "embedding" in names:
         config[names["embedding"]] = arch.embedding or arch.hidden
-    write_json(folder / "config.json", config)
+    write_json(out / "config.json", config)
     types = ["token_type_ids"] if arch.two_types else []
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -133,8 +115,8 @@ def write_hugging_face(
         "sep_token": tokenizer.id_to_token(ends[-1]),
         "pad_token": tokenizer.id_to_token(padding or 0),
     }
-    write_json(folder / "tokenizer_config.json", settings)
-    save_tokenizer(tokenizer, folder / "tokenizer.json")
+    write_json(out / "tokenizer_config.json", settings)
+    save_tokenizer(tokenizer, out / "tokenizer.json")
     tensors: dict[str, Tensor] = {}
     for ours, tensor in state.items():
         if "pooler.dense" in arch.tensors or not ours.startswith("pooler."):
@@ -142,4 +124,4 @@ def write_hugging_face(
             # Copies: parts of one tensor share memory, which safetensors refuses.
             parts = (part.clone() for part in tensor.chunk(len(theirs)))
             tensors |= zip(theirs, parts, strict=True)
-    save_weights(folder / WEIGHTS, tensors, **HEADER)
+    save_weights(out / WEIGHTS, tensors, **HEADER)

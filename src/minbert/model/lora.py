@@ -5,9 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from minbert.model.encoder import Attention
-from minbert.model.precision import Linear
-from minbert.model.sharing import SharedEncoder
+from minbert.model.encoder import Attention, SharedEncoder
+from minbert.model.layers import Linear
 
 
 class LowRank(nn.Module):

@@ -11,14 +11,12 @@ from minbert.spec.stage import Dropout as Rates
 
 
 class ModernAttention(Attention):
-    """Attention to all tokens or to a window, with rotary positions (Su et al., 2021).
-
-    In the first layer the embeddings' norm stands for its own.
-    """
+    """Attention to all tokens or to a window, with rotary positions (Su et al., 2021)."""
 
     def __init__(self, arch: Architecture, dropout: Rates, number: int) -> None:
         super().__init__(arch, dropout, number)
         assert isinstance(arch, ModernBert)
+        # The embeddings' norm stands for that of the first layer.
         if not number:
             self.norm = nn.Identity()
         everywhere = number % arch.every == 0
@@ -30,24 +28,18 @@ class ModernAttention(Attention):
         turned = 2 if query is None else 1
         size = self.output.in_features // self.heads
         vectors = projected.view(len(projected), -1, self.heads, size)
-        turns = batch.derive(angles, self.base, size, projected.dtype)
-        head = rotate(vectors[:, :turned], *turns)
-        projected = torch.cat([head, vectors[:, turned:]], 1).flatten(1)
+        cosine, sine = batch.derive(angles, self.base, size, projected.dtype)
+        head, rest = vectors[:, :turned], vectors[:, turned:]
+        left, right = head.chunk(2, -1)
+        head = head * cosine + torch.cat([-right, left], -1) * sine
+        projected = torch.cat([head, rest], 1).flatten(1)
         return super().attend(projected, query, batch)
 
 
 def angles(batch: Packed, base: float, size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return cosine and sine of each token's angles, [T, 1, 1, size].
-
-    Entries n and n + size / 2 of a vector are turned by position / base^(2 n / size).
-    """
+    """Return cosine and sine of each token's angles, [T, 1, 1, size]."""
     even = torch.arange(0, size, 2, device=batch.tokens.device).float()
+    # Entries n and n + size / 2 of a vector are turned by position / base^(2 n / size).
     angle = batch.positions[:, None] * (1.0 / base ** (even / size))
     whole = torch.cat([angle, angle], 1)[:, None, None]
     return whole.cos().to(dtype), whole.sin().to(dtype)
-
-
-def rotate(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Return `vectors` [T, kinds, heads, size], each pair of entries turned by its angle."""
-    left, right = vectors.chunk(2, -1)
-    return vectors * cosine + torch.cat([-right, left], -1) * sine

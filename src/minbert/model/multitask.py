@@ -1,28 +1,31 @@
 """The model of a stage: an encoder shared as the spec says, and each task's pooling and head."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from minbert.model.heads import join
-from minbert.model.pooling import Pooling
-from minbert.model.sharing import SharedEncoder
+from minbert.model.encoder import SharedEncoder
 from minbert.spec.architecture import Architecture, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import TASKS
+from minbert.spec.task import TASKS, Feature
 
 Batches = Sequence[tuple[str, Any]]
 """Tasks, and for each what `pooled` takes: a `Packed` batch, or pooled embeddings."""
 
 
-class Heads(nn.Module):
-    """The heads of a stage's tasks, by name in `heads`: from pooled embeddings to logits.
+FEATURES: dict[Feature, Callable[[Tensor, Tensor], Tensor]] = {
+    "u": lambda u, v: u,
+    "v": lambda u, v: v,
+    "u*v": lambda u, v: u * v,
+    "|u-v|": lambda u, v: (u - v).abs(),
+}
 
-    Each is of the kind that the task's `head` names, with `spec.tasks[name].features` of a pair's
-    two embeddings as its input (Reimers and Gurevych, 2019, section 3).
-    """
+
+class Heads(nn.Module):
+    """The heads of a stage's tasks, by name in `heads`: from pooled embeddings to logits."""
 
     def __init__(self, spec: StageSpec) -> None:
         super().__init__()
@@ -32,19 +35,17 @@ class Heads(nn.Module):
     def add_head(self, name: str, hidden: int) -> None:
         """Add the head of the task `name`, for embeddings of width `hidden`, with new weights."""
         task = self.spec.tasks[name]
+        # Features of a pair's two embeddings: Reimers and Gurevych (2019, section 3).
         width = len(task.features) * hidden if task.features else hidden
         make = load_part("head", task.head.name)
         self.heads[name] = make(width, TASKS[name].classes, task.head)
 
     def from_pooled(self, task: str, pooled: Tensor) -> Tensor:
-        """Return logits [B, classes] of `pooled` embeddings [B, H].
-
-        Of siamese pairs there are 2 B: those of all first sentences, then those of all second ones.
-        """
+        """Return logits [B, classes] of `pooled` [B, H]; pairs have 2 B, all first ones first."""
         features = self.spec.tasks[task].features
         if features:
-            u, v = pooled.chunk(2)
-            pooled = join(u, v, features)
+            pair = pooled.chunk(2)
+            pooled = torch.cat([FEATURES[feature](*pair) for feature in features], 1)
         return self.heads[task](pooled)
 
     def forward(self, batches: Batches, noise: Tensor | None = None) -> list[Tensor]:
@@ -66,10 +67,9 @@ class Heads(nn.Module):
 
 
 class MultitaskModel(Heads):
-    """The encoder, and for each task of `spec`, trained or not, its pooling and its head.
+    """The encoder, and each task's pooling, perhaps after a convolution, and head, trained or not.
 
-    A task may have a convolution between the two. Weights are new, drawn from torch's default
-    generator; `encoder.load_backbone` gives the encoder pretrained ones.
+    Weights are drawn from torch's default generator; `encoder.load_backbone` loads pretrained ones.
     """
 
     def __init__(self, arch: Architecture, spec: StageSpec) -> None:
@@ -78,7 +78,7 @@ class MultitaskModel(Heads):
         shared = shared_parts(spec.shared_layers, spec.shared_end, arch.layers)
         self.encoder = SharedEncoder(arch, tasks, shared, spec.dropout)
         self.convolutions = nn.ModuleDict()
-        self._poolings: dict[str, Pooling] = {}
+        self._poolings: dict[str, Any] = {}
         for name in tasks:
             task = spec.tasks[name]
             self.add_head(name, arch.hidden)

@@ -1,7 +1,5 @@
 """Packed batches: real tokens end to end, so that only attention computes on padding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,16 +11,12 @@ from torch import Tensor
 
 @dataclass
 class Packed:
-    """B rows (sequences) of T real tokens in all, end to end, without padding.
+    """B rows (sequences) of T real tokens in all, end to end, without padding."""
 
-    `tokens` and `types` are int64 [T]; `lengths` is int64 [B], each at least 1; `longest` is the
-    largest of them, known without waiting for a device. The rest is derived on first use and kept.
-    """
-
-    tokens: Tensor
-    types: Tensor
-    lengths: Tensor
-    longest: int
+    tokens: Tensor  # int64 [T]
+    types: Tensor  # int64 [T]
+    lengths: Tensor  # int64 [B], each at least 1
+    longest: int  # of the lengths, known without waiting for a device
     _derived: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False)
 
     def derive(self, make: Callable[..., Any], *how: object) -> Any:

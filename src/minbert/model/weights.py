@@ -17,10 +17,7 @@ CHECKSUM = "sha256"
 
 
 def save_weights(path: Path, state: Mapping[str, Tensor], **metadata: str) -> None:
-    """Write `state` to the safetensors file `path`, whole or not at all.
-
-    Its header has `metadata`, or the checksum if there are none.
-    """
+    """Write `state` as safetensors, whole or not at all, with `metadata`, or else its checksum."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
     with whole(path) as temporary:
         temporary.touch()
@@ -48,13 +45,11 @@ def load_weights(path: Path) -> dict[str, Tensor]:
         raise UserError(f"{path}: no such weights file, or it may not be read") from None
     except SafetensorError as error:
         raise UserError(
-            f"{path}: not a whole safetensors file ({error}); make or download the file itself "
-            "again (`git lfs pull` in place of Git LFS's pointers)"
+            f"{path}: not a whole safetensors file ({error}); make it again, or `git lfs pull` it"
         ) from error
     # A file from elsewhere need not hold a checksum.
     if written not in (None, checksum(tensors)):
         raise UserError(
-            f"{path}: is damaged: its tensors have not the {CHECKSUM} in its header; delete it, "
-            "and make or download it again"
+            f"{path}: is damaged: its tensors have not the {CHECKSUM} in its header; delete it"
         )
     return tensors

@@ -27,7 +27,7 @@ TEMPLATES = ("page.html.j2", "parts.html.j2", "script.js", "style.css")
 UNSHOWN = {
     *("results", "device", "precision", "threads", "checkpoint_seconds"),
     *("keep_weights", "tracking", "published", "course", "lmrd", "labels"),
-    *("checksums", "tasks", "verify"),
+    *("checksums", "tasks"),
 }
 """Settings that change no result, and where data lie, so that they change no report either."""
 
@@ -252,7 +252,7 @@ def _report(exp: Experiment, found: Mapping[str, Node], runs: Needs) -> Node:
     for task in tasks:
         examples = Need(data := exp.sources.data(task), "examples.parquet")
         of, extra = {"examples": examples}, {"task": task}
-        rows = Node("rows", {}, "minbert.data.rows", needs=of, extra=extra)
+        rows = Node("rows", {}, "minbert.data.examples", needs=of, extra=extra)
         needs |= {f"data.{task}": Need(data, "report.json"), f"examples.{task}": examples}
         needs[f"rows.{task}"] = Need(rows, "rows.parquet")
     spec = {

@@ -38,7 +38,7 @@ class Sources:
 
     def __init__(self, config: Config, base: Path) -> None:
         self.config, self.root, self.base = config, Path(config.results), base
-        self.cache = DigestCache(self.root / "store" / "digests.json", verify=config.verify)
+        self.cache = DigestCache(self.root / "store" / "digests.json")
         self.checksums: dict[str, str] = {}  # of the files that were asked for, by their paths
         self._stated = {Path(path): of for path, of in config.checksums.items()}
         self.backbone, self.architecture = self._backbone()

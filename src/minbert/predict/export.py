@@ -12,7 +12,7 @@ import jinja2
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
-from minbert.model.hugging_face import HEADER, state_of, write_hugging_face
+from minbert.model.hugging_face import HEADER, write_hugging_face
 from minbert.model.lora import merge_lora
 from minbert.model.weights import save_weights
 from minbert.predict.predictor import Predictor
@@ -63,7 +63,7 @@ def write_model(folder: Path, made: Predictor, tasks: Sequence[str]) -> None:
     """
     spec, encoder = made.model.spec, made.model.encoder
     merge_lora(encoder)
-    state = state_of(encoder, tasks[0])
+    state = {**encoder.shared.state_dict(), **encoder.own[tasks[0]].state_dict()}
     parts = {part for of in tasks for part in (spec.tasks[of].head.name, spec.tasks[of].pooling)}
     if any(".adapter." in name for name in state):
         parts.add(f"trainable: {spec.trainable}")

@@ -1,7 +1,7 @@
 """Tables of a run as a bundle has them: small, and predictions without ids and labels.
 
 The ids of a task's dev and test rows are random, and the same in each of hundreds of runs. So a
-packed table has the number of the row among those of the data set (`data.rows`) instead; what
+packed table has the number of the row among those of the data set (`data.examples`) instead; what
 cannot be restored to the last bit so stays as it is.
 """
 

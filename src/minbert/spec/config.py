@@ -114,9 +114,6 @@ class Config(Spec):
     """Your own tasks by name, or the YAML file that has them."""
     limit: Count | None = None
     """Take that many examples of each task and split, evenly spaced, for small runs."""
-    verify: bool = False
-    """Read data again even if the size and time of its files have not changed; without it, an edit
-    that keeps both goes unnoticed."""
     checksums: dict[Location, Checksum] = Field(default_factory=dict)
     """Checksums of files of `course`, `lmrd`, `labels`, `tasks` and `backbone`, by their paths as
     the configuration gives them; see below."""

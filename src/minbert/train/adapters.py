@@ -3,16 +3,13 @@
 from typing import Any
 
 from minbert.model.adapter import add_adapters, without_backbone
-from minbert.model.sharing import SharedEncoder
+from minbert.model.encoder import SharedEncoder
 from minbert.spec.stage import StageSpec
 from minbert.train.finetune import Finetuned
 
 
 class AdapterTuned(Finetuned):
-    """One set of adapters, trained by all tasks of the stage, and one head per task.
-
-    The backbone is frozen and not saved; its dropout stays on in training.
-    """
+    """Adapters, trained by all tasks of the stage, and heads; the backbone is frozen, not saved."""
 
     trained = staticmethod(without_backbone)
 

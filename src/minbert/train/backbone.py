@@ -21,15 +21,12 @@ def make(job: Job) -> None:
 
 
 def download(name: str, revision: str) -> Path:
-    """Return a folder with the backbone's files at `revision` (40 hex digits), from hub or cache.
-
-    Only safetensors weights are downloaded, never pickles. Raises `UserError` naming two ways
-    without the hub if it cannot be reached or does not have the files.
-    """
+    """Return a folder with the backbone's files at `revision` (40 hex digits), of hub or cache."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
+        # Only safetensors weights, never pickles.
         wanted = [*FILES, *BESIDE, SHARDS, "model-*.safetensors"]
         return Path(snapshot_download(name, revision=revision, allow_patterns=wanted))
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:

@@ -55,17 +55,12 @@ def restored(now: Any, state: Any) -> Any:
     return now
 
 
-class Generators(Part):
-    """torch's default random generators, of the CPU and of the device, as a part of a run."""
-
-    kept = ("of_cpu", "of_device")
-
-    def __init__(self, device: torch.device) -> None:
-        self.of_cpu = self.of_device = torch.default_generator
-        if device.type == "cuda":
-            self.of_device = torch.cuda.default_generators[device.index]
-        if device.type == "mps":
-            self.of_device = torch.mps._get_default_mps_generator()
+def default_generators(device: torch.device) -> list[Generator]:
+    """Return torch's default random generators, of the CPU and, if that is another, of `device`."""
+    of_cpu = [torch.default_generator]
+    if device.type == "cuda":
+        return [*of_cpu, torch.cuda.default_generators[device.index]]
+    return [*of_cpu, torch.mps._get_default_mps_generator()] if device.type == "mps" else of_cpu
 
 
 class Checkpoints:
@@ -88,11 +83,7 @@ class Checkpoints:
         save_weights(self.folder / self.best, weights)
 
     def resume(self, run: Part, computed_on: str) -> str:
-        """Load the newest state, if any, into `run`, to be saved later; return why not, or "".
-
-        A state is refused, and nothing loaded, if it is damaged, or if it was not `computed_on` the
-        same kind of device in the same precision: on a CPU, embeddings have a different state.
-        """
+        """Load the newest state, if any, into `run`, to be saved later; return why not, or ""."""
         self.run, self.computed_on = run, computed_on
         states = list(self.folder.glob("state-*.pt"))
         if not states:
@@ -102,6 +93,7 @@ class Checkpoints:
             with ZipFile(path) as file:  # torch writes checksums, but reads none.
                 damaged = file.testzip()
             state = torch.load(path, map_location="cpu", weights_only=True)
+            # On a CPU, embeddings have a different state.
             if damaged or state["computed_on"] != computed_on:
                 raise ValueError("damaged, or from another device or precision")
             if state["best"]:

@@ -20,10 +20,7 @@ def set_up(device: str, precision: str, threads: int) -> tuple[torch.device, str
 
 
 def choose_device(requested: str) -> torch.device:
-    """Return the device for `auto` (a CUDA GPU if there is one), `cpu`, `mps`, `cuda` or `cuda:N`.
-
-    Raises `UserError` for any other word, and if torch does not see the device.
-    """
+    """Return the `requested` device; `auto` is a CUDA GPU or the CPU. `UserError` without it."""
     if requested == "auto":
         requested = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -37,15 +34,12 @@ def choose_device(requested: str) -> torch.device:
 
 
 def choose_precision(requested: str, device: torch.device) -> str:
-    """Return `fp32` or `bf16`; `auto` is bf16 where the device computes faster in it.
-
-    That is an AMD GPU, one of NVIDIA's since Ampere (older ones emulate bf16), and a CPU with AMX
-    or AVX-512's bf16 products if a short probe finds them faster.
-    """
+    """Return `fp32` or `bf16`; `auto` is bf16 where the device computes faster in it."""
     if requested != "auto":
         return requested
     faster: object = False
     if device.type == "cuda":
+        # AMD's, and NVIDIA's since Ampere: older ones emulate bf16.
         faster = torch.version.hip or torch.cuda.get_device_capability(device) >= (8, 0)
     elif device.type == "cpu":
         able = torch.cpu.get_capabilities()
@@ -58,11 +52,11 @@ FASTER = 1.3
 """How many times as fast products in bf16 must be; where they are, it is some 2 times."""
 
 
-def products_are_faster_in_bf16(size: int = 512) -> bool:
+def products_are_faster_in_bf16() -> bool:
     """Return whether the CPU multiplies matrices faster in bf16; takes some 20 ms."""
     seconds = []
     for dtype in (torch.float32, torch.bfloat16):
-        matrix = torch.ones(size, size, dtype=dtype)
+        matrix = torch.ones(512, 512, dtype=dtype)
         matrix @ matrix  # The first product of a kind also chooses its kernel.
         seconds.append(min(timeit.repeat(partial(torch.mm, matrix, matrix), number=1)))
     return seconds[0] > FASTER * seconds[1]

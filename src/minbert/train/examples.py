@@ -18,15 +18,14 @@ from minbert.spec.protocol import SPLITS
 
 Pairing = Literal["siamese", "cross"] | None
 """How a pair is encoded; None for single sentences."""
-
 TOKENS_A_BATCH = {"cpu": 4096, "mps": 4096, "cuda": 65536}  # padded, in evaluation
 
 
 class Examples:
     """One task's examples of one split: ids, and labels [N], float32, NaN if not public.
 
-    For siamese pairs sequences 0..N-1 are the first sentences and N..2N-1 the second ones. `inputs`
-    holds them all, as tokens (`Sequences`) or as features of a frozen encoder.
+    `inputs` holds the sequences, tokens (`Sequences`) or features; of siamese pairs 0..N-1 are
+    first sentences, N..2N-1 second ones.
     """
 
     def __init__(self, table: pa.Table, siamese: bool, inputs: Any, device: torch.device) -> None:
@@ -74,10 +73,7 @@ class Sequences:
 
     @torch.no_grad()
     def pool(self, encode: Callable[[Packed], Tensor]) -> Tensor:
-        """Return what `encode` makes of every sequence, float32 [S, H].
-
-        Each distinct one is encoded once, in batches of similar lengths.
-        """
+        """Return `encode` of each sequence, float32 [S, H]; equal ones are encoded once."""
         rows, places = self.distinct()
         batches = list(by_length(self.lengths[rows], TOKENS_A_BATCH[self.device.type]))
         found = torch.cat([encode(self.pack(rows[batch])).float() for batch in batches])
@@ -98,11 +94,8 @@ def by_length(lengths: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
 def token_examples(
     table: pa.Table, pairing: Pairing, special: Framing, max_length: int, device: torch.device
 ) -> Examples:
-    """Return the examples of a table of tokens.
-
-    With BERT a single sentence is `[CLS] a [SEP]`, a cross-encoded pair `[CLS] a [SEP] b [SEP]`
-    with token types 0 and 1 (Devlin et al., 2019, section 3.2).
-    """
+    """Return the examples of a table of tokens (Devlin et al., 2019, section 3.2)."""
+    # With BERT `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]` with token types 0 and 1.
     sides = [table.column(name).to_numpy() for name in ("tokens1", "tokens2")]
     if pairing == "cross":
         framed = [frame(a, b, special, max_length) for a, b in zip(*sides, strict=True)]
@@ -122,18 +115,12 @@ def read_splits(tokens: Path, columns: list[str] | None = None) -> dict[str, pa.
 def read_examples(
     tokens: Path, pairing: Pairing, backbone: Path, max_length: int, device: torch.device
 ) -> dict[str, Examples]:
-    """Return the examples of train, dev and test of a `tokens.parquet`.
-
-    Sequences are cut to `max_length` tokens, or to the positions that the `backbone` (a folder)
-    knows.
-    """
+    """Return {split: examples} of a `tokens.parquet`, cut to `max_length` or to the positions."""
     arch = read_architecture(backbone / "config.json")
     special = special_tokens(backbone / "tokenizer.json", arch.two_types)
     longest = min(max_length, arch.positions)
-    return {
-        split: token_examples(table, pairing, special, longest, device)
-        for split, table in read_splits(tokens).items()
-    }
+    splits = read_splits(tokens).items()
+    return {name: token_examples(of, pairing, special, longest, device) for name, of in splits}
 
 
 def special_tokens(tokenizer: Path, two_types: bool) -> Framing:
@@ -143,16 +130,14 @@ def special_tokens(tokenizer: Path, two_types: bool) -> Framing:
 
 
 def frame(a: np.ndarray, b: np.ndarray | None, special: Framing, max_length: int) -> np.ndarray:
-    """Return the tokens and the token types of a sentence `a`, or of a pair, int32 [2, n].
-
-    n is at most `max_length`: the longer sentence is cut first, then both alike. If they cannot be
-    alike, the longer one keeps a token more, the second of two as long.
-    """
+    """Return tokens and token types of a sentence or a pair, int32 [2, n], n up to `max_length`."""
     before, between, after, two_types = special
     if b is None:
         b, between, two_types = a[:0], (), False
     room = max_length - len(before) - len(between) - len(after)
     if len(a) + len(b) > room:
+        # The longer one is cut first, then both alike; an odd token goes to the longer, or the
+        # second.
         shorter = min(len(a), len(b), room // 2)
         of_a = room - shorter if len(a) > len(b) else shorter
         a, b = a[:of_a], b[: room - of_a]

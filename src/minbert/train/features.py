@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minbert.model.encoder import compute_in
+from minbert.model.encoder import SharedEncoder, compute_in
 from minbert.model.packed import Packed
-from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.architecture import WEIGHTS, read_architecture, shared_parts
 from minbert.spec.parts import load_part
@@ -48,8 +47,7 @@ def cache_features(
 
     def encode(batch: Packed) -> Tensor:
         (hidden,) = encoder([(task, batch)], [pool.first_only])
-        found: Tensor = pool(hidden.float(), batch, encoder.pooler(task))
-        return found
+        return pool(hidden.float(), batch, encoder.pooler(task))
 
     splits = read_examples(tokens, spec["pairing"], backbone, spec["max_length"], device)
     save_weights(out, {name: of.inputs.pool(encode) for name, of in splits.items() if len(of)})

@@ -14,11 +14,7 @@ from minbert.train.trainable import Sources, TrainableModel
 
 
 class Finetuned(TrainableModel):
-    """All weights are trained, starting from the backbone's or from those of an earlier stage.
-
-    A head or convolution is new unless the earlier stage has one for that task, of the same shape.
-    New weights come from torch's default generator: seed it first.
-    """
+    """All weights are trained, from the backbone's or an earlier stage's on; seed torch first."""
 
     module: MultitaskModel
 
@@ -50,9 +46,8 @@ def start_from(model: MultitaskModel, state: dict[str, Tensor]) -> None:
 
     if earlier := part("encoder."):
         # One encoder for all tasks becomes the start of each task's own copy.
-        names = {
-            name: re.sub(r"^own\.[^.]+\.", "shared.", name) for name in model.encoder.state_dict()
-        }
+        ours = model.encoder.state_dict()
+        names = {name: re.sub(r"^own\.[^.]+\.", "shared.", name) for name in ours}
         found = {name: earlier[name if name in earlier else whole] for name, whole in names.items()}
         model.encoder.load_state_dict(found)
     # All of a head or nothing: a deeper head may have the same first layer, a wider convolution

@@ -1,11 +1,13 @@
-"""What a run measures: every loss and score, and where the run has come to."""
+"""What a run measures: losses, scores and where it has come to; predictions, best and last."""
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
@@ -14,24 +16,24 @@ from minbert.base.errors import UserError
 from minbert.data.parquet import write_file
 from minbert.evaluate.scoring import overall, score_task
 from minbert.spec.protocol import RULES, Measured
+from minbert.spec.stage import SelectionSplit
 from minbert.spec.task import TASKS, overall_tasks
 from minbert.train.checkpoints import Part
 from minbert.train.examples import Examples
 from minbert.train.step import TaskResult
+from minbert.train.trainable import TrainableModel
 
+TEXT, NUMBER = pa.string(), pa.float64()
+_WHERE = [(name, TEXT) for name in ("split", "task", "metric")]
 SCHEMA = pa.schema(
-    {
-        "step": pa.int64(),
-        "epoch": pa.int32(),
-        "split": pa.string(),
-        "task": pa.string(),
-        "metric": pa.string(),
-        "value": pa.float64(),
-        "time": pa.float64(),
-    }
+    [("step", pa.int64()), ("epoch", pa.int32()), *_WHERE, ("value", NUMBER), ("time", NUMBER)]
 )
-
+_SCORES = [("prediction", NUMBER), ("scores", pa.list_(pa.float32()))]
+_ROW = [(name, TEXT) for name in ("id", "task", "split")]
+PREDICTIONS = pa.schema([*_ROW, *_SCORES, ("label", NUMBER), ("last", NUMBER)])
 Listener = Callable[[Measured], None]
+Outputs = Mapping[str, Tensor]
+"""A model's outputs of dev, by task."""
 
 
 class History(Part):
@@ -79,11 +81,13 @@ class History(Part):
         """Add one value, measured now."""
         now = round(time.time(), 3)
         self.rows.append((self.step, self.epoch, split, task, metric, float(value), now))
-        self._tell(self.rows[-1])
+        self.tell(self.rows[-1:])
 
-    def _tell(self, row: tuple[Any, ...]) -> None:
-        if self.listener and "/" not in (measured := Measured(*row)).metric:
-            self.listener(measured)
+    def tell(self, rows: list[tuple[Any, ...]]) -> None:
+        """Let the listener hear `rows`; when an interrupted run resumes, all that there are."""
+        for measured in (Measured(*row) for row in rows):
+            if self.listener and "/" not in measured.metric:
+                self.listener(measured)
 
     def log_score(self, split: str, task: str, prediction: Tensor, label: Tensor) -> float:
         """Add the score of predictions [N] by the task's metric, and return it."""
@@ -136,10 +140,71 @@ class History(Part):
         self.log_overall("train", scores)
         self.seen = {}
 
-    def tell_again(self) -> None:
-        """Let the listener hear what an interrupted run has measured."""
-        for row in self.rows:
-            self._tell(row)
-
     def write(self, path: Path) -> None:
         write_file(path, pa.table(list(map(list, zip(*self.rows, strict=True))), schema=SCHEMA))
+
+
+def dev_masks(ids: Sequence[str], selection_split: SelectionSplit) -> dict[str, np.ndarray]:
+    """Return which dev examples scores are reported on, bool [N] `dev`, and which ones choose."""
+    # As in the papers, which flatters every run.
+    if selection_split == "dev":
+        return {"dev": np.ones(len(ids), dtype=bool)}
+    even = np.array([sha256(one.encode()).digest()[0] % 2 == 0 for one in ids], dtype=bool)
+    return {"dev": ~even, "selection": even}
+
+
+def score_dev(
+    model: TrainableModel, history: History, outputs: Outputs
+) -> dict[str, dict[str, float]]:
+    """Log and return scores of dev `outputs`, {split: {task: score}}; the last split chooses."""
+    found, how = dict[str, dict[str, float]](), model.module.spec.selection_split
+    masks = {task: dev_masks(model.examples[task]["dev"].ids, how) for task in outputs}
+    for split in next(iter(masks.values())):
+        scores = found[split] = {}
+        for task, whole in outputs.items():
+            of_task, rows = model.losses[task], torch.from_numpy(masks[task][split])
+            output, labels = whole[rows], model.examples[task]["dev"].labels[rows]
+            history.log(split, task, "loss", of_task.loss(output, labels).item())
+            scores[task] = history.log_score(split, task, of_task.prediction(output), labels)
+        history.log_overall(split, scores)
+    return found
+
+
+def predictions(model: TrainableModel, best: Outputs, last: Outputs) -> pa.Table:
+    """Return the rows of `predictions.parquet`, those of a model with the best epoch's weights.
+
+    `best` and `last` are dev outputs of the best epoch and the last one, of the trained tasks; the
+    column `last` is null elsewhere. `split` is `selection` for dev examples that chose, if a half
+    did.
+    """
+    spec, tables = model.module.spec, []
+    for split in ("dev", "test"):
+        for task in spec.ordered_tasks:
+            examples, of_task = model.examples[task][split], model.losses[task]
+            if not len(examples):
+                continue
+            splits = np.full(len(examples), split, dtype=object)
+            before = torch.full_like(examples.labels, torch.nan)
+            if split == "dev" and task in last:
+                output = best[task].to(before.device)  # a resumed run's are on the CPU
+                before = of_task.prediction(last[task])
+            else:
+                output = model.outputs(task, split)
+            if split == "dev":
+                for name, mask in dev_masks(examples.ids, spec.selection_split).items():
+                    splits[mask] = name
+            columns = {
+                "id": examples.ids,
+                "task": [task] * len(examples),
+                "split": splits,
+                "prediction": _numbers(of_task.prediction(output)),
+                "scores": list(of_task.scores(output).cpu().numpy()),
+                "label": _numbers(examples.labels),
+                "last": _numbers(before),
+            }
+            tables.append(pa.table(columns, schema=PREDICTIONS))
+    return pa.concat_tables(tables)
+
+
+def _numbers(values: Tensor) -> pa.Array:
+    return pa.array(values.cpu().double().numpy(), from_pandas=True)  # NaN is null.

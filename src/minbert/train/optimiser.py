@@ -1,8 +1,4 @@
-"""AdamW (Loshchilov and Hutter, 2019) that updates rows of embeddings only when they are used.
-
-Not `torch.optim`'s: importing that costs a job more than a second, and it would write every row
-of a vocabulary at every step, although a batch looks up only a few hundred.
-"""
+"""AdamW (Loshchilov and Hutter, 2019) that updates rows of embeddings only when they are used."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -88,6 +84,7 @@ class AdamW(Part):
         torch._foreach_add_(counts, 1.0)
         how: dict[str, Any] = {"weight_decay": 0.0, "amsgrad": False, "maximize": False}
         how |= {"lr": lr, "beta1": beta1, "beta2": self.chosen.betas[1], "eps": self.chosen.eps}
+        # `torch.optim` takes a second to import, and would write whole vocabularies.
         torch._fused_adamw_(parameters, gradients, first, second, [], counts, **how)
         # The fused kernel does not; copies in bf16 are made anew when a weight's version is.
         torch.autograd.graph.increment_version(parameters)
@@ -145,10 +142,7 @@ class DeferredRows(Part):
         return self.missed.shape[1] - 1
 
     def step(self, gradient: Tensor, lr: float, beta1: float, kept: float) -> None:
-        """Update the rows of the sparse `gradient` [V, H], which the forward pass looked up.
-
-        `kept` is what decay leaves of all rows.
-        """
+        """Update rows by a sparse `gradient` [V, H]; `kept` is what decay leaves of all rows."""
         gradient = gradient.coalesce()
         rows, values = gradient.indices()[0], gradient.values()
         time, beta2 = self.time + 1, self.chosen.betas[1]

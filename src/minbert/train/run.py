@@ -19,19 +19,12 @@ from minbert.spec.architecture import WEIGHTS
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.store.job import Job
-from minbert.train.activation_budget import activation_budget
-from minbert.train.checkpoints import Checkpoints, Generators, Part
-from minbert.train.device import (
-    device_name,
-    is_out_of_memory,
-    release_memory,
-    set_up,
-)
-from minbert.train.evaluation import predictions, score_dev
-from minbert.train.history import History, Listener
+from minbert.train.checkpoints import Checkpoints, Part, default_generators
+from minbert.train.device import device_name, is_out_of_memory, release_memory, set_up
+from minbert.train.history import History, Listener, predictions, score_dev
 from minbert.train.optimiser import AdamW
 from minbert.train.samplers import EpochSampler, Step
-from minbert.train.step import Gradients, TaskResult
+from minbert.train.step import Gradients, TaskResult, activation_budget
 from minbert.train.trainable import Sources, TrainableModel
 
 POINTS = 400
@@ -39,10 +32,7 @@ POINTS = 400
 
 
 def make(job: Job, **surroundings: Any) -> dict[str, Any]:
-    """Train the job's stage with its seed; return the record that is in `run.json`.
-
-    `surroundings` are `listener`, `checkpoints` and `provenance`, as `train_stage` takes them.
-    """
+    """Train the job's stage; `surroundings`: listener, checkpoints and provenance of a run."""
     adapters = sorted(job.needs("adapter").items(), key=lambda named: int(named[0]))
     sources = Sources(
         job.need("backbone.config.json").parent,
@@ -52,17 +42,10 @@ def make(job: Job, **surroundings: Any) -> dict[str, Any]:
         tuple(path for _, path in adapters),
     )
     assert job.seed is not None
-    return train_stage(
-        StageSpec.model_validate(job.spec["stage"]),
-        job.seed,
-        sources,
-        job.out,
-        title=job.title,
-        device=job.device,
-        precision=job.extra["precision"],
-        threads=job.threads,
-        **surroundings,
-    )
+    spec = StageSpec.model_validate(job.spec["stage"])
+    how = {"title": job.title, "device": job.device, "precision": job.extra["precision"]}
+    how |= {"threads": job.threads, **surroundings}
+    return train_stage(spec, job.seed, sources, job.out, **how)
 
 
 def train_stage(
@@ -116,11 +99,7 @@ def train_stage(
 
 
 class Loop(Part):
-    """A stage's model and all that trains it, as the spec says.
-
-    New heads and dropout draw from torch's default generator, the sampler from a second one,
-    surgery and weighting from a third; `seed` decides all three.
-    """
+    """A stage's model and all that trains it, as the spec says; `seed` decides all generators."""
 
     kept = ("model", "history", "sampler", "gradients", "optimiser", "generators")
 
@@ -140,6 +119,7 @@ class Loop(Part):
         self.spec, self.checkpoints, self.threads = spec, checkpoints, threads
         self.progress = Progress(title)
         self.device, self.precision = set_up(device, precision, threads)
+        # For new heads and dropout; samplers, and surgery and weighting, have others.
         torch.manual_seed(seed)
         model: TrainableModel = load_part("trainable", spec.trainable)(spec, sources, self.device)
         self.model = model
@@ -164,20 +144,17 @@ class Loop(Part):
         parts = model.module.modules() if self.device.type == "cpu" else ()
         by_rows = [part.word for part in parts if isinstance(part, Embeddings)]
         self.optimiser = AdamW(self.gradients.parameters(), spec.optimiser, schedule, by_rows)
-        self.generators = Generators(self.device)
+        self.generators = default_generators(self.device)
 
     def run(self) -> dict[str, Any]:
-        """Train every epoch, from a checkpoint if there is one; then restore the best weights.
-
-        Returns what the record holds as `outcome`.
-        """
+        """Train every epoch, or resume; restore the best weights; return the record's `outcome`."""
         at, say = self.history, self.progress.say
         where = f"{device_name(self.device)}, {self.precision}, {self.threads} threads"
         say(f"{self.total} steps on {where}")
         if refused := self.checkpoints.resume(self, f"{self.device.type}, {self.precision}"):
             say(f"starting from scratch: {refused}")
         elif at.step:
-            at.tell_again()
+            at.tell(at.rows)
             say(f"resuming after step {at.step} of {self.total}")
         self.progress.start(self.total, at.step)
         while at.epoch <= self.spec.epochs:
@@ -240,8 +217,7 @@ class Loop(Part):
             found = self._attempt(batch)
         if found is None:
             raise UserError(
-                f"{told}, also in smaller parts. Lower 'batch_size' or 'max_length', run fewer "
-                "jobs at once, or use a smaller backbone"
+                f"{told}, also in smaller parts. Lower 'batch_size', 'max_length' or --cores"
             )
         self.history.add(found)
         self.optimiser.step()

@@ -31,10 +31,8 @@ class SmartPenalty(Part):
         assert spec.smart is not None
         self.smart = spec.smart
         self.model = model
-        self.divergences = {
-            task: load_part("divergence", divergence(spec.smart, task))
-            for task in spec.trained_tasks
-        }
+        names = {task: divergence(spec.smart, task) for task in spec.trained_tasks}
+        self.divergences = {task: load_part("divergence", name) for task, name in names.items()}
         device = next(model.module.parameters()).device
         self.generator = torch.Generator(device).manual_seed(seed)
 
@@ -56,12 +54,9 @@ class SmartPenalty(Part):
         clean = output.detach()
         size = (len(batch.tokens), self.model.module.encoder.hidden)
         normal = torch.randn(size, generator=self.generator, device=output.device)
+        start = self.smart.noise * normal
         noise = perturbation(
-            lambda noise: share * apart(forward(noise), clean),
-            self.smart.noise * normal,
-            batch.row_of,
-            batch.rows,
-            self.smart,
+            lambda e: share * apart(forward(e), clean), start, batch.row_of, batch.rows, self.smart
         )
         # Parts of a batch are weighted by their shares, so that these add up to its mean or sum.
         weight = self.smart.weight * (len(rows) / share if self.smart.reduction else 1)

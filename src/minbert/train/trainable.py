@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from minbert.model.encoder import SharedEncoder
 from minbert.model.multitask import Heads
-from minbert.model.sharing import SharedEncoder
 from minbert.spec.architecture import Architecture
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
@@ -70,10 +70,7 @@ class TrainableModel(Part):
         return {name: task_loss(of.loss, self.module.heads[name]) for name, of in tasks.items()}
 
     def forward(self, step: Step) -> list[tuple[Tensor, Tensor]]:
-        """Return each batch's output [B, classes] and labels [B], of training rows (CPU int64).
-
-        Several batches go through the first layers as one; only if tasks `can_run_jointly`.
-        """
+        """Return the output [B, classes] and the labels [B] of each batch of a training step."""
         batches, labels = [], []
         for task, rows in step:
             examples = self.examples[task]["train"]
@@ -86,9 +83,8 @@ class TrainableModel(Part):
     @torch.no_grad()
     def outputs(self, task: str, split: str) -> Tensor:
         """Return the head's output [N, classes] of a whole split, without gradients."""
-        pooled = self.examples[task][split].inputs.pool(
-            lambda batch: self.module.pooled([(task, batch)])[0]
-        )
+        inputs = self.examples[task][split].inputs
+        pooled = inputs.pool(lambda batch: self.module.pooled([(task, batch)])[0])
         return self.module.from_pooled(task, pooled)
 
     def activations(self, task: str, rows: Tensor) -> np.ndarray:
@@ -99,14 +95,11 @@ class TrainableModel(Part):
 
     @torch.no_grad()
     def init_bias_to_prior(self, task: str) -> None:
-        """Let a head output what is best for all training labels.
-
-        A cosine that separates two classes gets a threshold with as many of the first outputs, of
-        up to `SAMPLE` examples, above it as have label 1.
-        """
+        """Let a head output what is best for all training labels."""
         examples = self.examples[task]["train"]
         head: Any = self.module.heads[task]
         head.start_at(self.losses[task].constant(examples.labels, TASKS[task].classes))
+        # As many of the first outputs are above a cosine's threshold as have label 1.
         if TASKS[task].kind == "binary" and hasattr(head, "part_at"):
             self.module.eval()
             rows = torch.arange(0, len(examples), max(1, -(-len(examples) // SAMPLE)))

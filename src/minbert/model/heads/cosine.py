@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from minbert.model.dropout import Dropout
+from minbert.model.layers import Dropout
 from minbert.spec.task import Head
 
 

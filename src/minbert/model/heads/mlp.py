@@ -6,20 +6,17 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from minbert.model.dropout import Dropout
+from minbert.model.layers import Dropout
 from minbert.spec.task import Head
 
 
 class MLPHead(nn.Module):
-    """`depth` linear layers, `width` wide inside, ReLU between them, dropout before each.
-
-    Maps [B, in_features] to logits [B, out_features]. Weights start as torch's linear layers do,
-    uniform within 1 / sqrt(inputs), as in the course's starter code.
-    """
+    """`depth` linear layers, `width` wide, with dropout before each: logits [B, out_features]."""
 
     def __init__(self, in_features: int, out_features: int, head: Head) -> None:
         super().__init__()
         sizes = [in_features, *[head.width] * (head.depth - 1), out_features]
+        # Weights start uniform within 1 / sqrt(inputs), as in the course's starter code.
         self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.dropout = Dropout(head.dropout)
 

@@ -1,8 +1,6 @@
 """The `cls` pooling: the pooler's output on the first token (Devlin et al., 2019)."""
 
-from collections.abc import Callable
-
-from torch import Tensor
+from torch import Tensor, nn
 
 from minbert.model.packed import Packed
 
@@ -12,7 +10,7 @@ class ClsPooling:
 
     first_only = True
 
-    def __call__(self, hidden: Tensor, batch: Packed, pooler: Callable[[Tensor], Tensor]) -> Tensor:
+    def __call__(self, hidden: Tensor, batch: Packed, pooler: nn.Module) -> Tensor:
         if len(hidden) != batch.rows:
             hidden = hidden.index_select(0, batch.first)
         return pooler(hidden)

@@ -1,9 +1,7 @@
 """The `max` pooling: the largest value over a row's real tokens (Kim, 2014, section 2)."""
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from minbert.model.packed import Packed
 
@@ -13,7 +11,7 @@ class MaxPooling:
 
     first_only = False
 
-    def __call__(self, hidden: Tensor, batch: Packed, pooler: Callable[[Tensor], Tensor]) -> Tensor:
+    def __call__(self, hidden: Tensor, batch: Packed, pooler: nn.Module) -> Tensor:
         lowest = hidden.new_full((batch.rows, hidden.shape[1]), torch.finfo(hidden.dtype).min)
         rows = batch.row_of[:, None].expand_as(hidden)
         return lowest.scatter_reduce(0, rows, hidden, "amax", include_self=False)

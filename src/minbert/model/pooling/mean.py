@@ -1,8 +1,6 @@
 """The `mean` pooling: the mean over a row's real tokens (Reimers and Gurevych, 2019)."""
 
-from collections.abc import Callable
-
-from torch import Tensor
+from torch import Tensor, nn
 
 from minbert.model.packed import Packed
 
@@ -12,6 +10,6 @@ class MeanPooling:
 
     first_only = False
 
-    def __call__(self, hidden: Tensor, batch: Packed, pooler: Callable[[Tensor], Tensor]) -> Tensor:
+    def __call__(self, hidden: Tensor, batch: Packed, pooler: nn.Module) -> Tensor:
         sums = hidden.new_zeros(batch.rows, hidden.shape[1]).index_add(0, batch.row_of, hidden)
         return sums / batch.lengths[:, None]

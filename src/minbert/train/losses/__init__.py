@@ -9,16 +9,12 @@ from minbert.spec.parts import load_part
 
 HIGHEST = 5.0
 """The highest label of a task whose label is a number: STS, scored from 0 to 5."""
-
 EDGE = 1e-3
 """How close a probability may come to 0 and 1, where its logarithm would be infinite."""
 
 
 class Loss(Protocol):
-    """What a task is trained on, and how its head's output is read.
-
-    `output` is [B, classes], as the head gave it; `label` is [B], float32.
-    """
+    """What a task is trained on: reads a head's `output` [B, classes]; `label` is [B], float32."""
 
     def loss(self, output: Tensor, label: Tensor) -> Tensor:
         """Return the scalar mean over the batch."""
@@ -33,19 +29,14 @@ class Loss(Protocol):
         """Return [B], float: the class, 0 or 1, or the value."""
 
     def log_probabilities(self, output: Tensor) -> Tensor:
-        """Return [B, n]: logarithms of the predicted distribution over n outcomes.
-
-        A value between two bounds counts as a coin: its place between them, from 0 to 1, is the
-        probability of heads.
-        """
+        """Return [B, n]: logarithms of the predicted distribution; of a value, see `coin`."""
 
 
 def task_loss(name: str, head: nn.Module) -> Loss:
     """Return the loss called `name`, which reads the output of `head`, and its threshold if any."""
     loss = load_part("loss", name)()
     loss.threshold = getattr(head, "threshold", 0.0)
-    found: Loss = loss
-    return found
+    return loss
 
 
 def coin(probability: Tensor) -> Tensor:

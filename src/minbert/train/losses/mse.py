@@ -22,4 +22,5 @@ class MeanSquaredError:
         return self.scores(output).squeeze(-1)
 
     def log_probabilities(self, output: Tensor) -> Tensor:
+        # A coin: the value's place between its bounds is the probability of heads.
         return coin(self.prediction(output) / HIGHEST)

@@ -3,10 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from minbert.spec.epochs import epoch_of
 from minbert.spec.stage import StageSpec
@@ -14,6 +13,7 @@ from minbert.train.checkpoints import Part
 
 Step = list[tuple[str, Tensor]]
 """One optimiser step: (task, row numbers int64 [B]) for each batch in it."""
+Steps = Iterator[Step]
 
 
 class EpochSampler(Part, ABC):
@@ -24,11 +24,9 @@ class EpochSampler(Part, ABC):
     start, so a run can resume in the middle of one.
     """
 
-    kept: ClassVar[tuple[str, ...]] = ("start", "done")
+    kept = ("start", "done")
 
-    def __init__(
-        self, spec: StageSpec, sizes: Mapping[str, int], generator: torch.Generator
-    ) -> None:
+    def __init__(self, spec: StageSpec, sizes: Mapping[str, int], generator: Generator) -> None:
         self.spec = spec
         self.sizes = {task: sizes[task] for task in spec.trained_tasks}
         self.batch = {task: spec.tasks[task].batch_size for task in spec.trained_tasks}
@@ -38,10 +36,10 @@ class EpochSampler(Part, ABC):
         self.done = 0  # epochs
 
     @abstractmethod
-    def epoch(self) -> Iterator[Step]:
+    def epoch(self) -> Steps:
         """Yield the next epoch's `steps` steps, drawn afresh; the last may be smaller."""
 
-    def rest(self, done: int) -> Iterator[Step]:
+    def rest(self, done: int) -> Steps:
         """Yield the steps of an epoch from step `done` on, counted from 0."""
         self.generator.set_state(self.start)
         yield from islice(self.epoch(), done, None)
@@ -49,10 +47,7 @@ class EpochSampler(Part, ABC):
         self.done += 1
 
     def draw(self, task: str, count: int | None = None) -> tuple[Tensor, ...]:
-        """Return batches of `task`, int64 [B] each: an epoch's, or `count` rows.
-
-        They come in random order, without replacement until each came once.
-        """
+        """Return random batches, int64 [B], of an epoch's rows or `count`: each once, then anew."""
         size, count = self.sizes[task], self.examples[task] if count is None else count
         passes = [torch.randperm(size, generator=self.generator) for _ in range(-(-count // size))]
         return torch.cat(passes)[:count].split(self.batch[task])

@@ -1,17 +1,12 @@
 """Sequential epochs: one pass over each task, one after the other (hybrid-bert, section 4.1)."""
 
-from collections.abc import Iterator
-
-from minbert.train.samplers import EpochSampler, Step
+from minbert.train.samplers import EpochSampler, Steps
 
 
 class Sequential(EpochSampler):
-    """An epoch is one shuffled pass over each trained task in `sampler.order`, a batch per step.
+    """An epoch is one pass over each task in `sampler.order`, of up to `sampler.examples` rows."""
 
-    `sampler.examples` caps each pass; the rows of a capped pass are drawn afresh each epoch.
-    """
-
-    def epoch(self) -> Iterator[Step]:
+    def epoch(self) -> Steps:
         for task in self.spec.sampler.order or self.spec.trained_tasks:
             for batch in self.draw(task):
                 yield [(task, batch)]

@@ -1,31 +1,26 @@
 """Tasks drawn in proportion to a power of their size (Stickland and Murray, 2019, section 4.1)."""
 
-from collections.abc import Iterator
-
 import torch
 
 from minbert.spec.epochs import pass_over
-from minbert.train.samplers import EpochSampler, Step
+from minbert.train.samplers import EpochSampler, Steps
 
 
 class Temperature(EpochSampler):
-    """Each step has one batch of one task, which is drawn with probability p ~ size ** exponent.
-
-    The exponent is 1 / `sampler.temperature`. A task's rows come without replacement until each
-    came once in the epoch.
-    """
+    """Each step has one batch of a task, drawn with p ~ size ** (1 / `sampler.temperature`)."""
 
     @property
     def exponent(self) -> float:
         assert self.spec.sampler.temperature is not None
         return 1 / self.spec.sampler.temperature
 
-    def epoch(self) -> Iterator[Step]:
+    def epoch(self) -> Steps:
         tasks = list(self.batch)
         passes = [pass_over(size, self.spec.sampler) for size in self.sizes.values()]
         powers = [count**self.exponent for count in passes]
         chances = torch.tensor([power / sum(powers) for power in powers], dtype=torch.float64)
         drawn = torch.multinomial(chances, self.steps, replacement=True, generator=self.generator)
+        # Rows come without replacement until each came once in the epoch.
         counts = zip(tasks, drawn.bincount(minlength=len(tasks)).tolist(), strict=True)
         batches = {task: iter(self.draw(task, n * self.batch[task])) for task, n in counts if n}
         for number in drawn.tolist():

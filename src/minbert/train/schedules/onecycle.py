@@ -6,11 +6,8 @@ from minbert.train.schedules import Schedule, Setting
 
 
 def onecycle(steps: int, warmup: float) -> Schedule:
-    """Rise from 1/25 of the rate to it, then fall to 1/250,000 of it at the last step.
-
-    Both along half a cosine. `warmup` is the rising share of the steps; 0 means torch's default,
-    0.3. Beta 1 moves the other way, from 0.95 to 0.85 and back; the stage's own is not used.
-    """
+    """Rise from 1/25 of the rate, then fall to 1/250,000 of it, both along half a cosine."""
+    # `warmup` is the rising share; 0 means torch's default. Beta 1 moves the other way.
     top = (warmup or 0.3) * steps - 1  # the step of the full rate; it may lie between two
 
     def at(step: int) -> Setting:

@@ -17,7 +17,7 @@ def inner_products(gradients: Sequence[Gradients]) -> Tensor:
     zero = torch.zeros((), device=device)
     # Parameter by parameter, so that its gradients are in the cache for all of their products.
     upper = [
-        zero if a is None or b is None else inner(a, b)
+        zero if a is None or b is None else dot(a, b)
         for of_parameter in zip(*gradients, strict=True)
         for a, b in combinations_with_replacement(of_parameter, 2)
     ]
@@ -28,7 +28,7 @@ def inner_products(gradients: Sequence[Gradients]) -> Tensor:
     return found
 
 
-def inner(a: Tensor, b: Tensor) -> Tensor:
+def dot(a: Tensor, b: Tensor) -> Tensor:
     """Return the inner product of two dense gradients, or of two sparse ones of an embedding."""
     if not a.is_sparse:
         return torch.dot(a.flatten().float(), b.flatten().float())
@@ -40,15 +40,11 @@ def inner(a: Tensor, b: Tensor) -> Tensor:
 
 
 def combine(
-    parameters: Sequence[Parameter],
-    gradients: Sequence[Gradients],
-    weights: Tensor,
-    mean: bool = False,
+    parameters: Sequence[Parameter], gradients: Sequence[Gradients], weights: Tensor, mean: bool
 ) -> None:
-    """Set each parameter's gradient to the sum over tasks of weight times gradient.
+    """Set each parameter's gradient to the sum over tasks of weight times gradient, if any.
 
-    With `mean`, that is divided by the number of tasks for a parameter that all of them use. Dense
-    gradients are overwritten. A parameter that no task uses gets None: AdamW skips it.
+    With `mean`, that is divided by the tasks where all use it. Dense gradients are overwritten.
     """
     shares = weights / len(gradients)
     for parameter, *parts in zip(parameters, *gradients, strict=True):
@@ -106,10 +102,7 @@ def _pairs(tasks: Sequence[str], gramian: Tensor, metric: str) -> Iterator[tuple
 
 
 def layer_groups(module: Module, shared: Sequence[Parameter]) -> list[str]:
-    """Return each `shared` parameter's group: `embeddings`, `layers_1-3` etc., `pooler`.
-
-    Layers that are not shared count, too, so that all models have groups of the same names.
-    """
+    """Return `shared` parameters' groups, alike in all models: `embeddings`, `layers_1-3` etc."""
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     depth = 1 + max((int(n) for n in _LAYER.findall(" ".join(names.values()))), default=-1)
     size = -(-depth // GROUPS)

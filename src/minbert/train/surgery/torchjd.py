@@ -1,7 +1,6 @@
-"""Aggregators of torchjd that work on a Gramian (Quinton and Rey, 2024), by one adapter.
+"""Aggregators of torchjd (optional) that work on a Gramian (Quinton and Rey, 2024), by one adapter.
 
-torchjd is an optional dependency. Its weights are computed on the CPU in double precision. Settings
-have torchjd's defaults, but for CAGrad's c, which it leaves open: 0.4.
+They compute on the CPU in double precision, with torchjd's defaults; CAGrad's c has none: 0.4.
 """
 
 import warnings
@@ -36,15 +35,14 @@ class TorchJD(Method):
         known = gramian.detach().to("cpu", torch.float64)
         if not known.isfinite().all():
             return torch.full_like(gramian.diagonal(), torch.nan)
-        found: Tensor = self.weighting(known).to(gramian)
-        return found
+        return self.weighting(known).to(gramian)
 
 
 class NashMTL(TorchJD):
-    """Nash-MTL, for which torchjd has only what takes a Jacobian: the same steps on its Gramian.
+    """Nash-MTL on a Gramian, by the steps that torchjd makes on a Jacobian.
 
-    Given a root of the Gramian instead, it gives weights that are up to 1e-4 away: where its
-    solver stops depends on rounding. It starts from `alpha` [n], the step before's solution.
+    Given a root of the Gramian it gives weights that are up to 1e-4 away: where its solver stops
+    depends on rounding. It starts from `alpha` [n], the step before's solution.
     """
 
     kept = ("alpha",)

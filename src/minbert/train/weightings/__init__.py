@@ -1,7 +1,7 @@
 """Task weightings: what each task's loss is multiplied by, found anew at each step.
 
-A task's `weight` stays: a step's loss is the sum of f l over its n tasks, where l are the weighted
-losses [n] and f the factors [n], which no gradient goes through.
+A task's `weight` stays: a step's loss is the sum of f l over its n tasks, l being weighted losses
+[n] and f factors [n], which no gradient goes through.
 """
 
 from abc import ABC, abstractmethod
@@ -14,10 +14,7 @@ from minbert.train.checkpoints import Part
 
 
 class Weighting(Part, ABC):
-    """A weighting of `tasks` tasks, on `device`; random draws come from `generator` (CPU).
-
-    Its state is what later factors depend on besides the generator.
-    """
+    """A weighting of `tasks` tasks, on `device`; draws come from `generator` (CPU)."""
 
     def __init__(self, tasks: int, generator: torch.Generator, device: torch.device) -> None:
         self.tasks, self.generator, self.device = tasks, generator, device
