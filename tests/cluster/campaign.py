@@ -12,7 +12,7 @@ from chaos.grid import Tracked
 from pipeline.project import wait_for
 
 from cluster.slurm import Slurm
-from minbert.track.journal import Attempt, attempts
+from minbert.track.journal import attempts
 
 LIMIT = 600.0
 """Seconds that a run may take, and that a fault may wait for a job to strike."""
@@ -63,15 +63,13 @@ class Campaign:
 
     def overlaps(self) -> list[str]:
         """Return the attempts that began while an earlier one at the same stage still trained."""
-        groups: dict[tuple[str, str], list[Attempt]] = defaultdict(list)
-        for attempt in attempts(self.project.root):
-            groups[attempt.group].append(attempt)
-        found = []
-        for several in groups.values():
-            for before, after in pairwise(several):
-                last = max((point[3] for point in before.read()[0]["points"]), default=0.0)
-                found += [after.name] if last > after.run["started"] else []
-        return found
+        ordered = sorted(attempts(self.project.root), key=lambda of: (of.group, of.name))
+        return [
+            after.name
+            for before, after in pairwise(ordered)
+            if before.group == after.group
+            and any(when > after.run["started"] for *_, when in before.read()[0]["points"])
+        ]
 
     def jobs(self) -> list[dict[str, str]]:
         """Return what Slurm says of all jobs of this run."""

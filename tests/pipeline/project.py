@@ -9,8 +9,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import chdir, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, chdir
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
@@ -153,7 +153,10 @@ class Project:
     def load(self) -> Plan:
         """Return what is planned here now, by the code of the copy."""
         package = self.folder / "src" / "minbert"
-        with chdir(self.folder), mock.patch.object(code, "FOLDER", package), _digests_anew():
+        with chdir(self.folder), mock.patch.object(code, "FOLDER", package), ExitStack() as stack:
+            for cached in (code._sources, code.code_modules, code._bytes, code._parse):
+                cached.cache_clear()
+                stack.callback(cached.cache_clear)
             plan = Plan.load([Path("config.yaml")], Path())
             assert plan.nodes  # Their code is read now.
             return plan
@@ -231,39 +234,20 @@ _JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", re.MULTILINE)
 _MADE = re.compile(r"store/(\w+)/([0-9a-f]{16})/(?:seed(\d+)/)?")
 
 
-def made_by(printed: str) -> set[tuple[str, str, str]]:
-    """Return (kind, key, seed) of what jobs make that Snakemake prints as it starts or plans them.
+def planned_jobs(printed: str, variants: Callable[[], dict[str, str]]) -> set[str]:
+    """Return what jobs make that Snakemake prints as it starts or plans them.
 
-    Of a job that makes nothing under a key there is its rule.
+    That is 'train VARIANT SEED', other kinds by their name, and of a job that makes nothing under a
+    key its rule. `variants` names training keys; it is asked only if there are any.
     """
-    found = set()
+    found = set[tuple[str, str, str]]()
     for rule, body in _JOB.findall(printed):
         output = re.search(r"(?m)^    output: (.*)", body)
         made = _MADE.findall(output[1]) if output else []
         found |= {*made} or {(rule, "", "")} - {("all", "", "")}
-    return found
-
-
-def planned_jobs(printed: str, variants: Callable[[], dict[str, str]]) -> set[str]:
-    """Return what jobs make: 'train VARIANT SEED', other kinds by their name.
-
-    `variants` names training keys; it is asked only if there are any.
-    """
     return {
-        f"train {variants()[key]} {seed}" if kind == "train" else kind
-        for kind, key, seed in made_by(printed)
+        f"train {variants()[key]} {seed}" if kind == "train" else kind for kind, key, seed in found
     }
-
-
-@contextmanager
-def _digests_anew() -> Iterator[None]:
-    """Digest code anew in the block, and after it."""
-    known = (code._sources, code.code_modules, code._bytes, code._parse)
-    for cached in known:
-        cached.cache_clear()
-    yield
-    for cached in known:
-        cached.cache_clear()
 
 
 def wait_for(what: Callable[[], bool], why: str, seconds: float = 60) -> None:
