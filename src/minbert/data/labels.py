@@ -1,4 +1,8 @@
-"""Public labels of test rows, which scores alone read: no data set, training or choice does."""
+"""Public labels of test rows, from a file of ids and labels.
+
+Scores alone read them (`evaluate.score`): no data set, training or choice does. Whoever has the
+original files of SST, STS-B or Quora makes these files with workflow/labels.py.
+"""
 
 import sys
 from collections.abc import Mapping

@@ -20,7 +20,10 @@ def set_up(device: str, precision: str, threads: int) -> tuple[torch.device, str
 
 
 def choose_device(requested: str) -> torch.device:
-    """Return the `requested` device; `auto` is a CUDA GPU or the CPU. `UserError` without it."""
+    """Return the device for `auto` (a CUDA GPU if there is one), `cpu`, `mps`, `cuda` or `cuda:N`.
+
+    Raises `UserError` for any other word, and if torch does not see the device.
+    """
     if requested == "auto":
         requested = "cuda" if torch.cuda.is_available() else "cpu"
     try:

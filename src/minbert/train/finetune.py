@@ -14,7 +14,11 @@ from minbert.train.trainable import Sources, TrainableModel
 
 
 class Finetuned(TrainableModel):
-    """All weights are trained, from the backbone's or an earlier stage's on; seed torch first."""
+    """All weights are trained, starting from the backbone's or from those of an earlier stage.
+
+    A head or convolution is new unless the earlier stage has one for that task, of the same shape.
+    New weights come from torch's default generator: seed it first.
+    """
 
     module: MultitaskModel
 

@@ -83,7 +83,7 @@ class Gradients(Part):
     A batch whose activations would take more than `budget` bytes is divided. Losses are
     means over examples, so the parts' losses and gradients, weighted by their share of the
     examples, add up to the batch's. SMART's penalty, whose noise `seed` decides, is part of a
-    task's loss. Surgery and weightings draw from `generator`.
+    task's loss.
     """
 
     kept = ("generator", "penalty", "method", "weighting")

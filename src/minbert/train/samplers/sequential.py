@@ -4,7 +4,10 @@ from minbert.train.samplers import EpochSampler, Steps
 
 
 class Sequential(EpochSampler):
-    """An epoch is one pass over each task in `sampler.order`, of up to `sampler.examples` rows."""
+    """An epoch is one shuffled pass over each trained task in `sampler.order`, a batch per step.
+
+    `sampler.examples` caps each pass; the rows of a capped pass are drawn afresh each epoch.
+    """
 
     def epoch(self) -> Steps:
         for task in self.spec.sampler.order or self.spec.trained_tasks:

@@ -4,7 +4,10 @@ from minbert.train.samplers import EpochSampler, Steps
 
 
 class Unified(EpochSampler):
-    """An epoch has `sampler.examples` rows of each task, or as many as the smallest, drawn anew."""
+    """An epoch has `sampler.examples` examples of each task, by default the smallest task's number.
+
+    Larger tasks are sampled afresh each epoch, without replacement within it.
+    """
 
     def epoch(self) -> Steps:
         batches = {task: self.draw(task) for task in self.batch}
