@@ -173,7 +173,7 @@ def test_a_further_bundle_has_neither_runs_nor_rows_of_the_first(
     assert sum(name.endswith(".parquet") for name in contents(further)) == 2
     with pytest.raises(UserError, match="in no bundle of --without"):
         bundle(plan.root, tmp_path / "none.zip", without=[first, further])
-    with pytest.raises(UserError, match=r"nothing is imported: .*KeyError"):
+    with pytest.raises(UserError, match="import the bundle first that it was made without"):
         unbundle(further, target)
     unbundle(first, target)
     assert unbundle(further, target) == (1, 0)
@@ -183,8 +183,11 @@ def test_a_further_bundle_has_neither_runs_nor_rows_of_the_first(
 
 
 def test_what_cannot_be_bundled_or_taken_in(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no finished run to bundle"):
+    with pytest.raises(UserError, match="no workflow was started there"):
         bundle(tmp_path / "resutls", tmp_path / "out.zip")
+    assert not (tmp_path / "resutls").exists()
+    with pytest.raises(UserError, match=r"No such file.*digests\.json"):
+        unbundle(made, tmp_path, tmp_path / "digests.json")
     with pytest.raises(UserError, match=r"runs\.zip: .*No such file"):
         unbundle(tmp_path / "runs.zip", tmp_path)
     with results_lock(tmp_path), pytest.raises(UserError, match="is in use"):
@@ -268,6 +271,16 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "an edited history": (
         column("history", "value", lambda t: pc.multiply(t["value"], 0.5)),
         "one of them was edited",
+    ),
+    "predictions on test alone": (
+        lambda *of: [
+            change(*of)
+            for change in (
+                column("predictions", "split", lambda t: pa.array(["test"] * len(t))),
+                page("run.json", lambda record: record.pop("data")),
+            )
+        ],
+        "predicts nothing of '.*' on dev",
     ),
     "a history without scores": (
         column("history", "split", lambda t: pa.array(["train"] * len(t))),

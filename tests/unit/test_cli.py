@@ -68,6 +68,7 @@ def test_every_command_finds_the_results_of_the_configuration(
         ("plan --directory none", "config.yaml"),
         ("predict v a --seed -1", "argument --seed: "),
         ("predict v a --seed one", "argument --seed: found 'one', expected a whole number"),
+        ("train 00ff", "the following arguments are required: --seed"),
         ("train 00ff --seed 4294967296", "argument --seed: found '4294967296', expected a whole"),
         ("figure p/ranking --size 3", "argument --size: found '3', expected two sides"),
         ("follow --once --results none", "minbert: none: there is no such results folder"),

@@ -6,13 +6,15 @@ import math
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from following import log, start
 
+from minbert.base.locks import take
 from minbert.spec.protocol import Measured
-from minbert.track.journal import Attempt, attempts, newest_attempts
+from minbert.track.journal import Attempt, Journal, attempts, newest_attempts
 from minbert.track.store import shown, sqlite_path, tracking_uri
 
 HEAVY = {"mlflow", "pandas", "torch", "numpy", "pyarrow", "pydantic", "socket"}
@@ -59,6 +61,16 @@ def test_a_job_says_how_it_ended(tmp_path: Path) -> None:
     assert not attempt.alive() and attempt.failure() == "loss is nan"
     end = attempt.end()
     assert (end["tags"], end["points"]) == ({"a": "3"}, [["best/sst", 0.5, 9, end["ended"]]])
+
+
+def test_a_job_takes_its_lock_though_somebody_asks_for_it(tmp_path: Path) -> None:
+    (path := tmp_path / "log.jsonl").touch()
+    asking = path.open()
+    take(asking, shared=True)
+    threading.Timer(0.1, asking.close).start()
+    journal = Journal(path)
+    assert Attempt(path).alive()
+    journal.end("FINISHED")
 
 
 def test_the_newest_attempt_counts_and_copies_are_none(tmp_path: Path) -> None:

@@ -113,6 +113,12 @@ def test_each_row_is_a_run_above_the_runs_of_its_seeds(root: Path) -> None:
     (one,) = shown(root, VIEW).values()
     assert one.info.run_id == first["a"].info.run_id and one.data.metrics["best/overall"] == 0.9
     assert shown(root, CURVES).keys() == {"a . s0", "a . s1"}
+    # A run of an edited row is needed, though what is published knows nothing of it yet.
+    stage = ["paper", "c", "main", "sst", "c", "", "C", ""]
+    edited = write_plan(root, {"papers": {"paper": FACTS}, "variants": [stage]})
+    finish(root, "c")
+    Follower(root, edited).sweep()
+    assert shown(root, CURVES).keys() == {"a . s0", "a . s1", "c . s0"}
     publish("a", "b", **rows)
     assert list(shown(root, VIEW)) == ["b", "a"] and shown(root, CURVES).keys() == trained.keys()
 

@@ -109,7 +109,9 @@ class Acceptance:
                 )
         except (UserError, KeyError) as error:
             if node.kind == "train":
-                self.refused.setdefault(name, str(error))
+                lacks = f"{error} is not in its record or description"
+                of = str(error) if isinstance(error, UserError) else lacks
+                self.refused.setdefault(name, of)
             return False
         self.refused.pop(name, None)
         self.declared |= unknown

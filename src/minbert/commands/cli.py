@@ -220,7 +220,11 @@ STEPS = {
     "train": Command(
         "commands.steps:make",
         "train one stage with one seed",
-        {"names": _arg("16 hex digits", "KEY", "train-{}".format, nargs=1), **JOB},
+        {
+            "names": _arg("16 hex digits", "KEY", "train-{}".format, nargs=1),
+            **JOB,
+            "--seed": _number("of the training", required=True),
+        },
     ),
 }
 """What the rules and the workflow call; the first page of help does not list it."""

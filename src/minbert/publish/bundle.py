@@ -26,7 +26,7 @@ from minbert.publish.packed import (
     without_unread_scores,
 )
 from minbert.spec.architecture import WEIGHTS
-from minbert.spec.task import use_tasks_of
+from minbert.spec.task import TASKS, use_tasks_of
 from minbert.store.node import digest, finished, key_of, seed_folders
 from minbert.store.plans import (
     adoptions,
@@ -62,6 +62,8 @@ def bundle(
     listed = (name for path in without for name in unpack(path)["files"])
     elsewhere = {name for name in listed if not name.startswith("spec/")}
     plans = [record for _, record in records(root)][:1]
+    if not plans:  # before a lock would make its folder
+        raise UserError(f"{root}: no workflow was started there; give its results by --results")
     with results_lock(root):
         plans += [read_plan(root, name) for name in published_plans(root)]
         # Of a task that changed, the newest.
@@ -72,7 +74,7 @@ def bundle(
         if not (runs := sum(name.endswith("/run.json") for name in names)):
             raise UserError(
                 f"{root} has no finished run to bundle that has one of the seeds asked for and is "
-                "in no bundle of --without; give its results by --results"
+                "in no bundle of --without"
             )
         files = _contents(root, plans[0], sorted(names), lean)
         write(out, files, package=VERSION, tasks=[*tasks.values()])
@@ -139,7 +141,6 @@ def unbundle(path: Path, root: Path, digests: Path | None = None) -> tuple[int, 
     Raises `UserError` with the reason if anything in it is not as `bundle` writes it, or while a
     workflow or a job runs; then nothing was taken in.
     """
-    said = read_json(digests) if digests else {}
     store, counts = root / "store", [0, 0]
     with results_lock(root, alone=True):
         staged = store / ".unbundle"
@@ -147,6 +148,7 @@ def unbundle(path: Path, root: Path, digests: Path | None = None) -> tuple[int, 
         staged.mkdir(parents=True)
         try:
             with refusing("nothing is imported"):
+                said = read_json(digests) if digests else {}
                 folders = _checked(path, staged, said)
             for file in (staged / "spec").glob("*.json"):
                 write_description(root, read_json(file))
@@ -166,7 +168,10 @@ def _checked(path: Path, staged: Path, said: Mapping[str, Any]) -> list[Path]:
 
     Runs get ids and labels, and records of minbert 0.2 what the runs were trained on.
     """
-    use_tasks_of(unpack(path, staged))  # by which predictions are scored
+    listed = unpack(path, staged)
+    if hidden := TASKS.built_in.keys() & {task["name"] for task in listed["tasks"]}:
+        raise ValueError(f"defines the task '{min(hidden)}', which is built in")
+    use_tasks_of(listed)  # by which predictions are scored
     specs = sorted((staged / "spec").glob("*.json"))
     rows = rows_by_task(specs, staged, staged.parent)
     for file in specs:

@@ -35,7 +35,8 @@ def refusing(what: object) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = str(error) if type(error) in (UserError, ValueError) else repr(error)
+        plain = isinstance(error, UserError | OSError) or type(error) is ValueError
+        said = str(error) if plain else repr(error)
         raise UserError(f"{what}: {printable(said)}") from error
 
 
@@ -96,6 +97,8 @@ def _check_task(
         found = {"ids": ids_digest([*rows["id"]]), "labels": labels}
         if said and not found.items() <= said[name].items():
             raise ValueError(f"predicts other examples of '{task}' on {name} than its record says")
+    if trained and not len(dev):
+        raise ValueError(f"predicts nothing of '{task}' on dev")
     own = history[history["metric"] == TASKS[task].metric]
     measured = own.set_index(["epoch", "split"])["value"]
     epochs = {"prediction": record["outcome"]["best_epoch"], "last": own["epoch"].max()}

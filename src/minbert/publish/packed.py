@@ -37,10 +37,15 @@ def pack(table: pa.Table, rows: Rows) -> pa.Table:
 def restored(table: pa.Table, rows: Rows) -> pa.Table:
     """Return a packed table with ids and labels, another one as it is.
 
-    Raises `LookupError` for a task without rows, and a row or a column that is not there.
+    Raises `ValueError` for a task without rows, and `LookupError` for a row that is not there.
     """
     if ROW not in table.schema.names:
         return table
+    if absent := {*table["task"].to_pylist()} - rows.keys():
+        raise ValueError(
+            f"lacks the ids and labels of '{min(absent)}': import the bundle first that it was "
+            "made without"
+        )
     places = [*zip(table["task"].to_pylist(), table[ROW].to_pylist(), strict=True)]
     ids = pa.array([rows[task]["id"][n] for task, n in places])
     labels = pa.array([rows[task]["label"][n] for task, n in places], pa.float32())

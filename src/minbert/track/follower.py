@@ -19,7 +19,7 @@ from minbert.base.locks import take
 from minbert.base.process import process_start_time
 from minbert.base.progress import counted
 from minbert.spec.task import use_tasks_of
-from minbert.store.plans import read_plan
+from minbert.store.plans import read_plan, stage_rows
 from minbert.track.experiments import note, views
 from minbert.track.journal import FOLLOWER, Attempt, attempts, newest_attempts
 from minbert.track.rows import ROWS
@@ -81,6 +81,8 @@ class Follower:
         record = {} if plan is None else read_plan(self.root, plan)
         use_tasks_of(record)
         self.facts = record.get("papers", {})
+        self.keys = {row["key"] for row in stage_rows(record.get("variants", ()))}
+        """Those of the plan's trainings, of which the last publication need not know."""
         self.failing = False
         self.left: list[str] = []
         """What could not be stored, and why."""
@@ -169,7 +171,8 @@ class Follower:
                 if run and not run.deleted:
                     key, newer = attempt.group[0], newest[attempt.group]
                     page = pages.get(run.tags[Tag.PAPER], {"keys": [key], "parents": {}})
-                    state = "no" if key in page["keys"] else "not in the grid"
+                    needed = key in self.keys or key in page["keys"]
+                    state = "no" if needed else "not in the grid"
                     tags = {Tag.SUPERSEDED: state if newer == attempt.name else newer}
                     if above := self._runs.get(page["parents"].get(key)):
                         tags["mlflow.parentRunId"] = above.run_id

@@ -41,7 +41,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = path.open("ab")
-        take(self._file)
+        take(self._file, 5.0)  # Whoever asks whether it is held holds it for a moment.
 
     @classmethod
     def start(cls, root: Path | str, run: Mapping[str, Any]) -> Journal:
