@@ -93,6 +93,13 @@ def test_what_is_the_best_of_other_rows_is_no_part_of_their_variance(
         assert found[Of("best", "dev", task)] == chosen
 
 
+def test_rows_that_share_the_training_of_one_task_are_not_one_row() -> None:
+    """The key of an overall score is that of the row's last stage."""
+    scores = with_overall(OVERALL)
+    last = {of: by_seed(OVERALL[of.variant], None, "sts") for of in scores if of[2] == "plain"}
+    assert over_seeds(scores | last) == over_seeds(scores)
+
+
 @pytest.mark.parametrize(
     ("tasks", "expected"),
     [(("sst",), False), (("sst", "para"), True), (("sst", "sts"), None), (("lmrd",), None)],

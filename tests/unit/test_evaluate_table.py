@@ -181,6 +181,15 @@ def test_rows_without_scores_say_why(two_seeds: Tables) -> None:
     assert two_seeds.build()[0] == []
 
 
+def test_a_task_besides_the_overall_ones_says_why_it_has_no_score(tables: Tables) -> None:
+    tables.score(("a", 0, "lmrd", 0.8))
+    names = {"a": ["lmrd"], "b": ["lmrd"], "c": ["sst"]}
+    rows = [row(name, name, published={}, tasks=tasks) for name, tasks in names.items()]
+    _, text, _ = tables.build(*rows, tasks=["sst", "lmrd"])
+    found = [shown(text, name, ["LMRD ours"]) for name in "abc"]
+    assert found == [["0.800"], ["not run"], ["—"]]
+
+
 def test_escaping_golden() -> None:
     assert typeset.markdown("a_b*c|d # `e` [f] <g> & ~ $ 5%") == (
         r"a\_b\*c\|d \# \`e\` \[f\] \<g\> \& \~ \$ 5%"

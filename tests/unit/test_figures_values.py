@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from figure_files import Row, history, make_inputs
+from figure_files import OVERALL, Row, history, make_inputs
 from figure_texts import drawn
 from matplotlib import colormaps
 from scipy.stats import binomtest, t
@@ -21,6 +21,7 @@ from minbert.figures.histories import read_histories
 from minbert.figures.predictions import binned, calibration_error, wilson
 from minbert.figures.rows import step
 from minbert.figures.scatter import single_run
+from minbert.figures.scored import published
 
 
 def test_an_epoch_ends_where_dev_is_scored_and_training_may_be_logged_every_few_steps(
@@ -116,6 +117,26 @@ def test_each_row_has_its_own_floor_and_a_cross_below_it(tmp_path: Path) -> None
     assert sorted(of.get_segments()[0][0][0] for of in floors) == [0.2, 0.2, 0.3]
     axes = drawn("ladder", inputs, "a b c")[0].axes[0]
     assert [len(of.lines[0].get_xdata()) for of in axes.containers] == [1, 1], "b - a is a cross"
+
+
+def test_a_ranking_leaves_out_what_only_the_best_of_others_has(tmp_path: Path) -> None:
+    """As on test, where others may not be tested, or on tasks of theirs alone."""
+    inputs = make_inputs(tmp_path, "ab", tasks=OVERALL)
+    path = inputs.scores["hybrid-bert"]
+    rows = pq.read_table(path).to_pylist()
+    for row in rows:
+        row["key"] = row["key"] * (row["variant"] == "a" or row["task"] != "overall")
+    for tasks, count in ({"sst"}, 1), (set(), 0):
+        kept = [row for row in rows if row["variant"] == "b" or row["task"] in tasks]
+        pq.write_table(pa.Table.from_pylist(kept, schema=SCHEMA), path)
+        figure, _ = drawn("ranking", inputs, "a b")
+        assert [axes.get_xlabel()[:3] for axes in figure.axes if axes.axison] == ["SST"][:count]
+
+
+def test_all_numbers_that_a_paper_printed_of_a_variant_are_shown() -> None:
+    row = {"variant": "a", "split": "dev", "other_task": None}
+    rows = [row | {"published": {"sst": value, "sts": None}} for value in (0.5, 0.6)]
+    assert [of for _, of in published({"rule": "plain", "rows": rows})] == [0.5, 0.6]
 
 
 def test_what_transfer_cannot_show_is_an_error(tmp_path: Path) -> None:

@@ -39,12 +39,15 @@ def shared_spreads(
         if learned(scores, of, overall_tasks):
             groups.setdefault(of[1:], []).append(of)
     found: dict[Of, Spread] = {}
-    for group in groups.values():
+    for (_, measure), group in groups.items():
+        # An overall score has the key of its last stage alone, which rows of other tasks may share.
+        tasks = overall_tasks if measure in RULES else (measure,)
         trained = {}
         for of in group:
-            keys = tuple((score.key, seed) for seed, score in scores[of].items())
-            if all(key for key, _ in keys):
-                trained[keys] = spreads[of]
+            parts = [scores.get(of._replace(measure=task), {}) for task in tasks]
+            runs = tuple((part[seed].key, seed) for part in parts for seed in part)
+            if all(score.key for score in scores[of].values()):
+                trained[runs] = spreads[of]
         rows = alike(trained.values())
         found |= {of: steadied(spreads[of], rows) for of in group}
     return found

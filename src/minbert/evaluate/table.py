@@ -1,6 +1,6 @@
 """A paper's table, published figures beside ours: csv, markdown and LaTeX."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -175,6 +175,8 @@ def _section(about: Line, heading: str, rows: Sequence[Line]) -> Section:
     """Return one of the paper's own tables; a column that is empty in all rows is left out."""
     notes: dict[str, str] = {}
     cells, floors = [], []
+    figures = (of for row in rows for of in row["figures"].items())
+    shown = {name for name, of in figures if of is not None}.union(*(row["scores"] for row in rows))
     for row in rows:
         number = ""
         if said := "; ".join(filter(None, (row["note"], row["reason"]))):
@@ -183,7 +185,7 @@ def _section(about: Line, heading: str, rows: Sequence[Line]) -> Section:
         here, base = (f"{of / 1e6:.2f} M" if of else "not counted" for of in counts)
         cells.append(
             {("", "Row"): row["row"] + number, ("", "Split"): row["split"]}
-            | _score_cells(about, row)
+            | _score_cells(about, row, shown)
             | {("", "n"): str(row["seeds"])}
             | {("Parameters", "here"): here, ("Parameters", "BERT-base"): base}
             | {("Tuned", name): row.get(name, "") for name in ("settings", "budget")}
@@ -203,7 +205,7 @@ def _section(about: Line, heading: str, rows: Sequence[Line]) -> Section:
             if names.count(name) == 1 and floor is not None
         }
         if shared:
-            scores = _score_cells(about, {"scores": shared, "figures": {}})
+            scores = _score_cells(about, {"scores": shared, "figures": {}}, shown)
             floors.append({("", "Row"): FLOOR, ("", "Split"): split} | scores)
     heads = [head for head in cells[0] if any(line[head] for line in cells)]
     above, lines = (
@@ -212,17 +214,16 @@ def _section(about: Line, heading: str, rows: Sequence[Line]) -> Section:
     return Section(heading, rows, heads, above, lines, [f"{n} {said}" for said, n in notes.items()])
 
 
-def _score_cells(about: Line, row: Line) -> dict[Head, str]:
-    """Return the cells on scores of a row, or of floors; "" for those that only others have."""
+def _score_cells(about: Line, row: Line, shown: Collection[str]) -> dict[Head, str]:
+    """Return the cells on scores of a row, or of floors; "" of tasks that are not `shown`."""
     found: dict[Head, str] = {}
     scores, own = row["scores"], about["rule"]
     overall = {rule: rule + OWN_RULE * (rule == own) for rule in RULES}
     groups = [(TASKS[task].title, task, {task: "ours"}) for task in about["tasks"]]
     for title, of, measures in [*groups, ("Overall", own, overall)]:
-        figure = row["figures"].get(of)
-        has = of in (*about["overall_tasks"], own, *scores) or figure is not None
+        has = of in (*about["overall_tasks"], own, *shown)
         if has_published(about):
-            found[title, "paper"] = _number(figure) * has
+            found[title, "paper"] = _number(row["figures"].get(of)) * has
         found |= {(title, said): _ours(about, row, name) * has for name, said in measures.items()}
     last = scores[own].last if own in scores else None
     found["Overall", "last epoch" + OWN_RULE] = "" if last is None else _number(last)

@@ -219,8 +219,8 @@ def _cosines(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
             axes.set_xticks(range(len(ticks)), ticks)
             axes.set_xlabel("Layer (E: embeddings, P: pooler)")
     return figure, [
-        "Cosines between gradients of the shared parameters. Second row: between a task's gradient "
-        "and the actual step, after surgery; thin: and the plain sum, before surgery. Last row: "
-        "mean over all of training, before surgery, by layer.",
+        "Cosines between gradients of the shared parameters. A task and the step: its gradient and "
+        "the actual step, after surgery; thin: and the plain sum, before surgery. By layer: mean "
+        "over all of training, before surgery.",
         f"{_LINES} Running means over {options.smooth:.0%} of the run; faint: as logged.",
     ]

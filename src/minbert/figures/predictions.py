@@ -92,7 +92,7 @@ def confusion_matrix(options: OneTask, inputs: Inputs) -> Drawn | None:
             [f"{share:.2f}\n{count / len(true):.0f}" for share, count in zip(*row, strict=True)]
             for row in zip(shares, counts, strict=True)
         ]
-        apart = 1 + classes // MOST_WRITTEN
+        apart = 1 + (classes - 1) // MOST_WRITTEN
         names = [str(n) * (n % apart == 0) for n in range(classes)]
         style.heat_map(axes, shares, words * (apart == 1), names, names, (0, 1))
         axes.set(xlabel="predicted class", ylabel="true class")

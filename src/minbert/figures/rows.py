@@ -72,15 +72,15 @@ def ranking(options: OfSplit, inputs: Inputs) -> Drawn | None:
     """
     labels, split = inputs.variants, options.split
     paper = PaperScores(inputs, split)
-    if not paper.measures:
-        return None
     names = [*ranked(paper.scores, paper.rule, split)]
     parts = {of.variant for of in paper.means if not paper.get(of.variant, paper.rule)}
     names += [name for name in labels if name in parts]
+    means = {m: [paper.get(name, m) for name in names] for m in paper.measures}
     panels = [
-        (title_of(m) + _counted(inputs, split, m), {"": [paper.get(name, m) for name in names]})
-        for m in paper.measures
+        (title_of(m) + _counted(inputs, split, m), {"": of}) for m, of in means.items() if any(of)
     ]
+    if not panels:
+        return None
     figure = draw_rows([labels[name] for name in names], panels)
     best_of = dict.fromkeys(labels[of.variant] for of in paper.means if of.variant not in names)
     return figure, [

@@ -12,7 +12,7 @@ from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs
-from minbert.figures.scored import PaperScores, points_note, published, read_scores, title_of
+from minbert.figures.scored import OVER, PaperScores, points_note, published, read_scores, title_of
 from minbert.spec.figures import OfSplit, PublishedReproduced
 from minbert.spec.task import TASKS
 
@@ -85,7 +85,7 @@ def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn 
     ]
     if not points:
         return None
-    said, over = "Variants that were scored on test.", "seeds (Student t)"
+    said, over = "Variants that were scored on test.", OVER
     if options.against == "published":
         said = "Numbers of the papers' tables, where we have a score on the same split."
         over = "seeds for a single run, as in the papers (Student t)"
@@ -124,7 +124,7 @@ def _points(
             if of.split == "dev" and test and of.measure in (about["rule"], *TASKS):
                 yield of, dev, test
         return
-    for of, value in published(about).items():
+    for of, value in published(about):
         if of in means:
             yield of, Interval(value), single_run(means[of])
 

@@ -1,6 +1,6 @@
 """Scores by variant, split and measure, as figures show them: means, gains, floors, and notes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from minbert.spec.task import TASKS
 FLOOR = f"Floor: {GUESS}."
 NOT_ABOVE = f"not above the floor, {GUESS}, at the 5 % level"
 CROSSED = f"\u00d7: {NOT_ABOVE}."
+OVER = "seeds (Student t), of one seed over examples"
 CUT = "Longer bars are cut at the edges of a panel."
 
 
@@ -75,15 +76,13 @@ class PaperScores:
         return sorted({one.floor for one in found if one and one.floor is not None})
 
 
-def published(about: Mapping[str, Any]) -> dict[Of, float]:
-    """Return the numbers that a paper printed."""
-    found = {}
+def published(about: Mapping[str, Any]) -> Iterator[tuple[Of, float]]:
+    """Yield the numbers that a paper printed; a variant may have several, of as many tables."""
     for row in about["rows"]:
         names = {"overall": about["rule"], "other": row["other_task"]}
         for name, value in row["published"].items():
             if value is not None:
-                found[Of(row["variant"], row["split"], names.get(name, name))] = value
-    return found
+                yield Of(row["variant"], row["split"], names.get(name, name)), value
 
 
 Gains = dict[tuple[str, str, str], tuple[Interval | None, Interval | None]]
@@ -102,7 +101,8 @@ def gains(inputs: Inputs, paper: PaperScores, pairs: Iterable[tuple[str, str]]) 
         for seed, score in by_seed.items()
         if of.measure in TASKS
     }
-    systems, printed = Systems(paper.scores, files, paper.overall_tasks), published(inputs.about)
+    systems = Systems(paper.scores, files, paper.overall_tasks)
+    printed = dict(published(inputs.about))
     found: Gains = {}
     for (name, other), measure in product(pairs, paper.measures):
         ours = said = None
@@ -119,7 +119,7 @@ def gains(inputs: Inputs, paper: PaperScores, pairs: Iterable[tuple[str, str]]) 
     return found
 
 
-def points_note(shown: Sequence[Interval], over: str = "seeds (Student t)") -> str:
+def points_note(shown: Sequence[Interval], over: str = OVER) -> str:
     """Return the note on crosses, on how many seeds are shown, and what their interval is over."""
     seeds = mean_of(one.n for one in shown)
     over = "examples, not over seeds" if seeds == "1 seed" else over
