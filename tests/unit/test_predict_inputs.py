@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from own_tasks import own
 
 from minbert.base.errors import UserError
-from minbert.predict.inputs import Item, from_file, from_words
+from minbert.predict.inputs import STANDARD_INPUT, Item, from_file, from_words
 from minbert.spec.task import TASKS, Task
 
 SST, PARA = TASKS["sst"], TASKS["para"]
@@ -48,6 +49,13 @@ def test_words_are_sentences_or_pairs() -> None:
 def test_each_format_reads_the_same_pairs(tmp_path: Path, name: str, text: str) -> None:
     first = {"sentence1": 'one\u2028two, "q', "sentence2": "two 'x'"}
     assert read(tmp_path, name, text, PARA) == [first, {"sentence1": "three", "sentence2": "four"}]
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl"])
+def test_standard_input_is_read_by_its_handle(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "good" if form == "text" else '{"text": "good"}'
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert from_file(STANDARD_INPUT, form, SST) == [{"sentence1": "good"}]
 
 
 @pytest.mark.parametrize(

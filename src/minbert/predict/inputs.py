@@ -3,13 +3,23 @@
 All of an input is read and checked before the first prediction is made.
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.progress import counted
-from minbert.data.tables import FORMS, Fields, decode, form_of, lines_of, read_rows, text_fault
+from minbert.data.tables import (
+    FORMS,
+    Fields,
+    decode,
+    form_of,
+    lines_of,
+    read_rows,
+    rows_of,
+    text_fault,
+)
 from minbert.spec.task import Task
 
 FORMATS = ("text", *FORMS)
@@ -37,11 +47,17 @@ def from_file(path: Path, form: str | None, task: Task) -> list[Item]:
         raise UserError(f"cannot read {path}: there is no such file")
     form = form or ("text" if path.suffix in ("", ".txt", ".text") else form_of(path.name))
     where = f"{path}, line {{}}".format
+    # A socket, which standard input may be, cannot be opened by its name.
+    piped = sys.stdin.buffer.read() if path == STANDARD_INPUT else None
     if form == "text":
-        lines = lines_of(decode(path.read_bytes(), path))
+        lines = lines_of(decode(path.read_bytes() if piped is None else piped, path))
         items = [item(task, where(number), line.split("\t")) for number, line in lines]
     else:
-        items = [_named(task, where(n), fields) for n, _, fields in read_rows(path, form, ())]
+        if piped is None:
+            rows = read_rows(path, form, ())
+        else:
+            rows = rows_of(decode(piped, path), path, form)
+        items = [_named(task, where(n), fields) for n, _, fields in rows]
     if not items:
         raise UserError(f"{path}: found no sentences ({form}); expected one example or more")
     return items
