@@ -139,6 +139,14 @@ def test_all_numbers_that_a_paper_printed_of_a_variant_are_shown() -> None:
     assert [of for _, of in published({"rule": "plain", "rows": rows})] == [0.5, 0.6]
 
 
+def test_what_a_paper_did_not_print_is_not_in_the_legend(tmp_path: Path) -> None:
+    inputs = make_inputs(tmp_path, "a", tasks=("sst",))
+    table = {"title": "T", "variant": "a", "stage": "main", "task": "sst", "dev": [0.5, 0.6]}
+    figure, _ = drawn("curves", inputs, show="tables", tables=[table])
+    labels = {label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]}
+    assert labels == {"train", "dev", "floor", "published, dev"}
+
+
 def test_what_transfer_cannot_show_is_an_error(tmp_path: Path) -> None:
     tasks = {"sst": {"trained": False}, "para": {"trained": True}}
     moved = {"start": "c/sst", "spec": {"tasks": tasks}}

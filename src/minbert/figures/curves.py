@@ -173,9 +173,10 @@ def _score(
 
 
 def _printed(axes: Axes, split: str, values: Sequence[float]) -> None:
-    """Draw what a paper printed for each epoch."""
+    """Draw what a paper printed for each epoch, if it did."""
     look: style.Look = {"color": "0.45", "linestyle": ":", "marker": "o" if split == "dev" else "v"}
-    axes.plot(range(1, len(values) + 1), values, **look, label=f"published, {split}")
+    if values:
+        axes.plot(range(1, len(values) + 1), values, **look, label=f"published, {split}")
 
 
 PAIR, BEFORE, AFTER = "gradient_cosine", "sum_cosine", "update_cosine"  # metrics

@@ -125,4 +125,4 @@ def points_note(shown: Sequence[Interval], over: str = OVER) -> str:
     over = "examples, not over seeds" if seeds == "1 seed" else over
     crosses = f"{CROSSED} " * any(one.learned is False for one in shown)
     bars = f"; bars: 95 % interval over {over}. {CUT}" * any(one.low is not None for one in shown)
-    return f"{crosses}Points: {seeds}{bars}"
+    return f"{crosses}Points: {seeds}{bars}" * bool(shown)
