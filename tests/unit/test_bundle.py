@@ -27,7 +27,7 @@ from minbert.data.identity import sha256
 from minbert.plan.describe import write
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
-from minbert.publish.archive import MANIFEST
+from minbert.publish.archive import FORMAT, MANIFEST
 from minbert.publish.bundle import bundle, unbundle
 from minbert.spec.task import TASKS
 from minbert.store.node import needs_of
@@ -321,7 +321,9 @@ def refuse(path: Path, root: Path, message: str) -> None:
     assert left == {"store", "work", "work/lock"}
 
 
-def test_a_bundle_that_is_cut_off_or_edited_is_refused(made: Path, tmp_path: Path) -> None:
+def test_a_bundle_that_is_cut_off_or_edited_is_refused(
+    plan: Plan, made: Path, tmp_path: Path
+) -> None:
     content = made.read_bytes()
     for at, share in enumerate((0.1, 0.99)):
         (tmp_path / f"cut-{at}.zip").write_bytes(content[: int(len(content) * share)])
@@ -329,3 +331,6 @@ def test_a_bundle_that_is_cut_off_or_edited_is_refused(made: Path, tmp_path: Pat
     edited = {n: of.replace(b'"epochs": 1', b'"epochs": 2') for n, of in contents(made).items()}
     path = zipped(tmp_path / "edited.zip", edited)
     refuse(path, tmp_path / "results", "was changed: its SHA-256 is not the one")
+    listed = zipped(tmp_path / "nothing.zip", {MANIFEST: json.dumps(FORMAT).encode()})
+    with pytest.raises(UserError, match=r"nothing\.zip: KeyError"):
+        bundle(plan.root, tmp_path / "out.zip", without=[listed])

@@ -87,6 +87,8 @@ def test_without_a_store_or_a_port_the_ui_says_what_to_do(
     with pytest.raises(UserError, match=r"no MLflow store at .*mlflow.db.*run the pipeline first"):
         serve(tmp_path)
     results(tmp_path, mlflow_store)
+    with pytest.raises(UserError, match=r"port 99999 is not free.*must be 0-65535"):
+        serve(tmp_path, 99999)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=rf"port {port} is not free.*--port"):

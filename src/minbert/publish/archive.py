@@ -53,7 +53,8 @@ def unpack(path: Path, target: Path | None = None) -> dict[str, Any]:
         listed: dict[str, Any] = json.loads(archive.read(MANIFEST))
         if not FORMAT.items() <= listed.items():
             raise ValueError(f"{MANIFEST} is of another format than {FORMAT}")
-        for name, entry in listed["files"].items() if target else ():
+        entries = listed["files"].items()
+        for name, entry in entries if target else ():
             found = _NAME.fullmatch(name)
             if not found or (found[1] and found[2] not in FILES.get(found[1], ())):
                 continue

@@ -169,7 +169,7 @@ def _checked(path: Path, staged: Path, said: Mapping[str, Any]) -> list[Path]:
     Runs get ids and labels, and records of minbert 0.2 what the runs were trained on.
     """
     listed = unpack(path, staged)
-    if hidden := TASKS.built_in.keys() & {task["name"] for task in listed["tasks"]}:
+    if hidden := TASKS.built_in.keys() & {task["name"] for task in listed.get("tasks", [])}:
         raise ValueError(f"defines the task '{min(hidden)}', which is built in")
     use_tasks_of(listed)  # by which predictions are scored
     specs = sorted((staged / "spec").glob("*.json"))

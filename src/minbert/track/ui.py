@@ -43,7 +43,7 @@ def serve(root: Path | str, port: int = 5000) -> None:
         )
     try:
         socket.create_server((HOST, port)).close()
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         why = f"port {port} is not free ({error}); choose a different one with --port"
         raise UserError(why) from None
     print("starting MLflow, which takes about 10 seconds", flush=True)
