@@ -120,10 +120,11 @@ class _Outlook:
         plan, costs = self.plan, self.costs
         trainings = [node for node, _ in self.jobs if node.kind == "train"]
         stages, distinct = len(plan.stages), len({plan.train(ref).key for ref in plan.stages})
+        variants = sum(len(grid.rows) for grid in plan.grids)
         jobs = counted(len(plan.owners) * len(self.seeds), "training job")
         yield (
-            f"{sum(len(grid.rows) for grid in plan.grids)} variants, {stages} stages, {distinct} "
-            f"distinct, {counted(len(self.seeds), 'seed')}: {jobs}, {len(trainings)} to run"
+            f"{counted(variants, 'variant')}, {counted(stages, 'stage')}, {distinct} distinct, "
+            f"{counted(len(self.seeds), 'seed')}: {jobs}, {len(trainings)} to run"
         )
         if trainings:
             hours = (
