@@ -21,8 +21,9 @@ def test_ids_and_their_order_depend_on_neither_hash_seed_nor_clock(
     request: pytest.FixtureRequest,
 ) -> None:
     config = request.config
+    filters = ("-k", config.option.keyword, "-m", config.option.markexpr)
     other = subprocess.run(
-        [sys.executable, "-c", COLLECT, *config.args],
+        [sys.executable, "-c", COLLECT, *config.args, *filters],
         cwd=config.invocation_params.dir,
         env=os.environ | {"PYTHONHASHSEED": "1"},
         capture_output=True,
