@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -92,6 +94,18 @@ def test_a_refactoring_carries_whole_chains_over(old: Plan, edit: Editing) -> No
     assert set(codes.values()) == {"moved a function"} and all(len(code) == 16 for code in codes)
     remove(new, leftovers(new))
     assert not waiting(new) and not run_folder(old, "three").exists()
+
+
+def test_results_are_copied_where_the_disk_knows_no_links(
+    old: Plan, edit: Editing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(*paths: str) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    edit(STEP)
+    monkeypatch.setattr(os, "link", link)
+    new = plan_of(old.base)
+    assert adopt(new).endswith(f"{RUNS} results carried over") and not waiting(new)
 
 
 def test_the_record_says_from_where_under_which_code_and_why(old: Plan, edit: Editing) -> None:

@@ -193,13 +193,21 @@ def _digest(path: Path) -> Any:
     return backbone_digest(path) if path.name == WEIGHTS else task_digests(path)
 
 
+def _link(old: str, new: str) -> None:
+    """Link a file, as files here are never edited; copy it where the disk knows no links."""
+    try:
+        os.link(old, new)
+    except OSError:
+        shutil.copy2(old, new)
+
+
 def _place(root: Path, history: list[dict[str, Any]]) -> None:
     """Link a result to its new key; `history` says how it gets there."""
     how = history[-1]
     old, new = (node_folder(root, how["kind"], how[at], how["seed"]) for at in ("from", "to"))
     copy = new.with_name(f".{new.name}.part")
     shutil.rmtree(copy, ignore_errors=True)  # of one that was killed
-    shutil.copytree(old, copy, copy_function=os.link)  # Files here are replaced, never edited.
+    shutil.copytree(old, copy, copy_function=_link)
     write_json(copy / ADOPTED, history)
     put(copy, new)
 
