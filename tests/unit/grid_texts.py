@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from minbert.base.errors import UserError
 from minbert.spec.config import load_config
 from minbert.spec.resolve import Grid, resolve
 from minbert.spec.stage import StageSpec
@@ -47,12 +44,6 @@ def grid(tmp_path: Path, *texts: str, head: str = HEAD, **config: Any) -> Grid:
         names.append(path.name)
     (found,) = resolve(load_config({"grids": names, **config}), tmp_path)
     return found
-
-
-def problem(tmp_path: Path, *texts: str, **config: Any) -> str:
-    with pytest.raises(UserError) as error:
-        grid(tmp_path, *texts, **config)
-    return str(error.value)
 
 
 def spec(found: Grid, variant: str, stage: str = "main") -> StageSpec:

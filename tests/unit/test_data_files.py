@@ -1,13 +1,11 @@
-"""A task's files: which rows are examples, which are set aside, what is refused, and the report."""
+"""A task's files: which rows are examples, which are rejected, and the report."""
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from own_files import BOTH, NEWS, TOPICS, configured
+from own_files import DEV, GOOD, HEAD, NEWS, TOPICS, as_json, built, frame, job, node, rows
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
@@ -25,60 +23,14 @@ from minbert.data.examples import SCHEMA, Example, label_of
 from minbert.data.identity import checksum
 from minbert.data.parquet import read_file
 from minbert.data.tables import BadRow
-from minbert.plan.sources import Sources
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import BUILT_IN, Task, TaskEntry
-from minbert.store.job import Job
-from minbert.store.node import Node
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
 SHARED = Path(os.environ.get("MINBERT_SHARED", Path(__file__).parents[3] / "shared")) / "data"
 COURSE = SHARED / "cs224n"
 needs_course = pytest.mark.skipif(not COURSE.is_dir(), reason=f"no course files in {COURSE}")
-
-Files = Mapping[str, str | bytes]
-"""Files by name."""
-
-
-def rows(n: int, first: int = 0, topics: tuple[str, ...] = TOPICS) -> str:
-    """Return `n` lines of news whose texts begin at number `first`."""
-    numbers = range(first, first + n)
-    return "".join(f"text number {at}\t{topics[at % len(topics)]}\n" for at in numbers)
-
-
-HEAD = "text\ttopic\n"
-GOOD, DEV = HEAD + rows(60), HEAD + rows(12, 2000)
-
-
-def frame(n: int) -> pd.DataFrame:
-    return pd.read_csv(io.StringIO(HEAD + rows(n)), sep="\t")
-
-
-def as_json(n: int) -> str:
-    return frame(n).to_json(orient="records", lines=True)
-
-
-def node(folder: Path, files: Files, entry: Mapping[str, Any]) -> Node:
-    """Write files, and return the planned node of the task that they are of."""
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    config = configured(folder, entry)
-    config = config.model_copy(update={"results": str(folder / "results")})
-    return Sources(config, Path(__file__).parents[2]).data("news")
-
-
-def job(folder: Path, planned: Node) -> Job:
-    """Return the job that makes a planned node."""
-    return Job(folder / "results", {**planned.describe(), "extra": planned.extra}, None, 1)
-
-
-def built(folder: Path, files: Files, entry: Mapping[str, Any] = BOTH) -> Path:
-    """Make the data set of files; return its folder."""
-    made = job(folder, node(folder, {"t.tsv": GOOD, "d.tsv": DEV, **files}, entry))
-    make(made)
-    return made.out
 
 
 def examples(out: Path) -> list[Example]:
@@ -156,87 +108,6 @@ def test_rows_are_examples_or_set_aside_with_the_reason(kind: str, tmp_path: Pat
     assert list(rejects(out)) == list(reasons)
     for line, reason in reasons.items():
         assert re.search(reason, rejects(out)[line]), rejects(out)[line]
-
-
-REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
-    "missing column": (
-        {},
-        {"label": "topics"},
-        r"60 of 60 train rows are .* t\.tsv, line 2: no column 'topics'; found text, topic$",
-    ),
-    "label outside the classes": (
-        {"t.tsv": GOOD + "x\tweather\ny\tweather\n"},
-        {},
-        r"2 of 62 train rows are malformed, more than 1%.*line 62: label 'weather' is not one of "
-        r"world, sports, business or a whole number from 0 to 2$",
-    ),
-    "hidden test labels": (
-        {"x.tsv": HEAD + "x\t-1\n"},
-        {"files": {"train": "t.tsv", "dev": "d.tsv", "test": "x.tsv"}},
-        "label '-1' is not .*; if test labels are not public, leave their column out",
-    ),
-    "a number for a sentence": (
-        {"t.jsonl": as_json(60) + '{"text": 3, "topic": 1}\n'},
-        {"files": {"train": "t.jsonl", "dev": "d.tsv"}},
-        "1 of 61 train rows.*line 61: text is 3, not text",
-    ),
-    "repeated ids": (
-        {"t.tsv": "id\ttext\ttopic\n" + "7\tx\t0\n" * 2},
-        {"id": "id"},
-        "line 3: a row above has the id '7'",
-    ),
-    "empty file": ({"t.tsv": ""}, {}, "train has 0 rows, expected two different labels or more"),
-    "dev equal to train": (
-        {"d.tsv": GOOD},
-        {},
-        r"dev has 60 rows, and the text of each is in train, too; .*'dev: 0\.1'",
-    ),
-    "Latin-1": (
-        {"t.tsv": GOOD.replace("text number 7", "caf\xe9").encode("latin-1")},
-        {},
-        r"t\.tsv, line 9: byte 0xe9 is not UTF-8 text; .*iconv -f windows-1252",
-    ),
-    "unclosed quote in a csv": (
-        {"t.csv": 'text,topic\na,world\n"b,sports\nc,world\n'},
-        {"files": {"train": "t.csv", "dev": "d.tsv"}},
-        r"t\.csv, line 3: found malformed quotes \(unexpected end of data\); a field that begins",
-    ),
-    "damaged parquet": (
-        {"t.parquet": b"PAR1 and then nothing"},
-        {"files": {"train": "t.parquet", "dev": "d.tsv"}},
-        r"t\.parquet: is missing, damaged or no such table",
-    ),
-    "two columns of one name": (
-        {"t.tsv": "text\t text\ttopic\na\tb\tworld\n"},
-        {},
-        r"t\.tsv: two columns are called 'text'",
-    ),
-    "unknown ending": (
-        {"t.xlsx": b"PK\x03\x04"},
-        {"files": "t.xlsx", "dev": 0.3},
-        r"t\.xlsx: cannot tell its form .*expected one of \.tsv, \.",
-    ),
-    "missing file": (
-        {},
-        {"files": {"train": "t.tsv", "dev": "e.tsv"}},
-        r"task 'news', dev: e\.tsv: there is no such file; check the path. Did you mean '.\.tsv'",
-    ),
-    "folder without train": (
-        {"d/training.tsv": GOOD},
-        {"files": "d"},
-        r"d has training\.tsv; expected one file of train, .* in its place 'dev: 0\.1' in the task",
-    ),
-}
-"""What is wrong with data: the files, the task, and what the message says."""
-
-
-@pytest.mark.parametrize("kind", REFUSED)
-def test_bad_data_is_explained_in_one_line(kind: str, tmp_path: Path) -> None:
-    files, entry, message = REFUSED[kind]
-    with pytest.raises(UserError, match=message) as error:
-        built(tmp_path, files, BOTH | entry)
-    assert "\n" not in str(error.value)
-    assert not list((tmp_path / "results").glob("store/data/*/*")), "nothing is left"
 
 
 @needs_course

@@ -11,7 +11,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_text
 from minbert.data.examples import Example, write_examples
 from minbert.data.identity import checksum
-from minbert.data.labels import file_labels, make, read_labels
+from minbert.data.labels import make, read_labels
 from minbert.data.sources import label_files
 from minbert.spec.config import Config, load_config
 from minbert.spec.task import TASKS
@@ -44,20 +44,6 @@ def test_hidden_rows_of_test_get_labels(tmp_path: Path) -> None:
     assert read_json(made.out / "labels.json") == {"task": "sst", "rows": 3, "labelled": 2}
     with pytest.raises(UserError, match="none of the 3 test rows of task 'sst' has its id there"):
         make(job(tmp_path, "id,label\nother,1\n"))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("id,labels\na,1\n", "line 2: no column 'label'; found id, labels"),
-        ("id,label\na,1\nb,7\n", "line 3: label '7' is not one of negative, .* from 0 to 4"),
-        ("id,label\na,\n", "line 2: a row without a label"),
-    ],
-)
-def test_wrong_files_are_named(text: str, message: str, tmp_path: Path) -> None:
-    write_text(tmp_path / "sst.csv", text)
-    with pytest.raises(UserError, match=rf"sst\.csv, {message}"):
-        file_labels(tmp_path / "sst.csv", "sst")
 
 
 def labelled(folder: Path) -> Config:

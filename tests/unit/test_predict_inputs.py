@@ -76,23 +76,3 @@ def test_columns_and_keys_have_the_tasks_names_or_common_ones(
     for form, text in forms.items():
         (found,) = read(tmp_path, f"in.{form}", text, task)
         assert list(found.values()) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "task", "text", "told"),
-    [
-        ("in.txt", SST, "good\ta\n", r"in.txt, line 1: found 2 sentences, expected 1 \(task 'sst'"),
-        ("in.txt", PARA, "a\tb\n\t\n", "in.txt, line 2: a sentence is empty"),
-        ("in.txt", SST, b"a\nb\xe9\n", "in.txt, line 2: byte 0xe9 is not UTF-8.*iconv"),
-        ("in.csv", SST, "id,sentence\n", r"in.csv: found no sentences \(csv\)"),
-        ("in.csv", SST, "id,words\n1,a\n", "2: found id, words, expected sentence or sentence1 or"),
-        ("in.csv", SST, 'text\n"a\nb"\nc,d\n', "in.csv, line 4: 2 columns, but the header has 1"),
-        ("in.jsonl", SST, '{"text": "a"}\n\n{', "in.jsonl, line 3: is not JSON"),
-        ("in.json", SST, '["a"]', r"cannot tell its form from the ending"),
-    ],
-)
-def test_what_is_wrong_is_named_with_its_line(
-    tmp_path: Path, name: str, task: Task, text: str | bytes, told: str
-) -> None:
-    with pytest.raises(UserError, match=told):
-        read(tmp_path, name, text, task)

@@ -1,17 +1,24 @@
-"""Mistakes that people make in grids, configurations and tasks, and what is said of them."""
+"""Mistakes that people make, and what is said of them: a table for each kind of input."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from grid_texts import HEAD, TASKS, TEMPLATE, problem
-from own_files import BOTH, NEWS, SCORE, TWO, configured
+from grid_texts import HEAD, TASKS, TEMPLATE, grid
+from own_files import BOTH, DEV, GOOD, NEWS, SCORE, TWO, Files, as_json, built, configured
+from own_files import HEAD as COLUMNS
 
 from minbert.base.errors import UserError, did_you_mean
+from minbert.base.files import write_text
+from minbert.data.labels import file_labels
+from minbert.predict.inputs import from_file
 from minbert.spec.config import load_config
 from minbert.spec.resolve import resolve
+from minbert.spec.task import TASKS as KNOWN
 
 BASE = f"""{TEMPLATE}  adapted: {{extends: t, trainable: adapters, adapter: {{width: 4}}}}
   searched: {{extends: t, tune: {{optimiser.lr: [1e-5, 3e-5]}}}}
@@ -26,9 +33,72 @@ OTHERS = """
 """
 
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
+def variant(folder: Path, keys: str) -> None:
+    """Resolve the keys of variant `a`, which extends `t` if it extends nothing else."""
+    keys = keys if "extends" in keys or "best_of" in keys else f"extends: t, {keys}"
+    grid(folder, f"{BASE}  a: {{{keys}}}{OTHERS}")
+
+
+def paper(folder: Path, texts: list[str]) -> None:
+    """Resolve a paper whose first file also has the usual variants."""
+    rest = "" if texts[0].startswith("paper") else HEAD
+    first = f"{rest}{BASE}{OTHERS}{texts[0]}\n"
+    others = (f"paper: demo\n{text}\n".replace("X", f"{{{TASKS}}}") for text in texts[1:])
+    grid(folder, first, *others, head="")
+
+
+CLAIM = "claims: [{text: T, variant: %s, against: %s, task: %s}]"
+FIGURE = "figures: {f: {kind: %s, title: T}}"
+
+
+def whole(folder: Path, text: str) -> None:
+    """Resolve a grid file that is nothing but `text`."""
+    grid(folder, text, head="")
+
+
+def config(folder: Path, values: dict[str, Any]) -> None:
+    """Resolve the usual variants with a configuration."""
+    grid(folder, f"{BASE}{OTHERS}", **values)
+
+
+def task(folder: Path, entry: dict[str, Any]) -> None:
+    """Read the configuration of a task of one's own."""
+    configured(folder, entry)
+
+
+FILES = {"files": TWO}
+
+
+HIDDEN = {"d/train.tsv": GOOD, "d/dev.tsv": DEV, "d/test.tsv": COLUMNS + "x\t-1\n"}
+LATIN = GOOD.replace("text number 7", "caf\xe9").encode("latin-1")
+NUMBER = as_json(60) + '{"text": 3, "topic": 1}\n'
+ONE = {"dev": 0.1}
+UNCLOSED = 'text,topic\na,world\n"b,sports\nc,world\n'
+
+
+def data(folder: Path, given: tuple[Files, dict[str, Any]]) -> None:
+    """Make the data set of files for a task with more in its entry; nothing is left of it."""
+    try:
+        built(folder, given[0], BOTH | given[1])
+    finally:
+        assert not list((folder / "results").glob("store/data/*/*"))
+
+
+def labels(folder: Path, text: str) -> None:
+    """Read a file of labels of SST's test rows."""
+    write_text(folder / "sst.csv", text)
+    file_labels(folder / "sst.csv", "sst")
+
+
+def sentences(folder: Path, given: tuple[str, str, str | bytes]) -> None:
+    """Read a file of a task's sentences to predict."""
+    name, of, text = given
+    (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    from_file(folder / name, None, KNOWN[of])
+
+
+CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
+    variant: [
         # Keys, names and types, where they stand.
         ("epoch: 3", "unknown key 'variants.a.epoch'. Did you mean 'epochs'? Known: start, "),
         ("also_score: sst", "variants.a.also_score': it is called 'evaluate_only' now"),
@@ -79,20 +149,7 @@ OTHERS = """
         ("trainable: fusion, fuse: [ad, c]", "fuses 'c/main', which has no adapters"),
         ("start: c, tasks: {sst: {init_head_from: para}}", "but 'c/main' has no such head of"),
     ],
-)
-def test_mistakes_in_a_variant(tmp_path: Path, keys: str, said: str) -> None:
-    keys = keys if "extends" in keys or "best_of" in keys else f"extends: t, {keys}"
-    found = problem(tmp_path, f"{BASE}  a: {{{keys}}}{OTHERS}")
-    assert found.startswith(f"{tmp_path / 'g0.yaml'}: ") and said in found, found
-
-
-CLAIM = "claims: [{text: T, variant: %s, against: %s, task: %s}]"
-FIGURE = "figures: {f: {kind: %s, title: T}}"
-
-
-@pytest.mark.parametrize(
-    ("texts", "said"),
-    [
+    paper: [
         (["  a: {}\n  a: {}\n"], "0.yaml, line 21, column 3: duplicate key 'a'; keep one of them"),
         (["  t: {extends: t}"], "two variants or templates are called 't'"),
         (["  a/b: {extends: t}"], "'a/b'; String should match pattern '^[A-Za-z0-9]"),
@@ -107,34 +164,12 @@ FIGURE = "figures: {f: {kind: %s, title: T}}"
         # Several files of a paper.
         (["", "variants: {c: X}"], "g0.yaml, {0}/g1.yaml: two files have variants called 'c'"),
     ],
-)
-def test_mistakes_in_the_files_of_a_paper(tmp_path: Path, texts: list[str], said: str) -> None:
-    rest = "" if texts[0].startswith("paper") else HEAD
-    first = f"{BASE}{OTHERS}{texts[0]}\n"
-    others = (f"paper: demo\n{text}\n".replace("X", f"{{{TASKS}}}") for text in texts[1:])
-    found = problem(tmp_path, rest + first, *others, head="")
-    assert said.replace("{0}", str(tmp_path)) in found and "g0.yaml" in found, found
-
-
-def test_what_a_paper_needs(tmp_path: Path) -> None:
-    for text, said in (
-        ("title: T\n", "g0.yaml: the key 'paper' is missing"),
-        (f"paper: demo\nvariants: {{a: {{{TASKS}}}}}\n", "g0.yaml: the key 'title' is missing"),
-        (HEAD, "g0.yaml: 'variants' is {}; "),
-    ):
-        assert said in problem(tmp_path, text, head="")
-
-
-def test_a_grid_that_is_missing(tmp_path: Path) -> None:
-    (tmp_path / "workflow/grids").mkdir(parents=True)
-    (tmp_path / "workflow/grids/demo.yaml").write_text(HEAD)
-    with pytest.raises(UserError, match=r"grids/dmo\.yaml: there is no such file\. Did .*'demo\.y"):
-        resolve(load_config({"grids": ["dmo"]}), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("config", "said"),
-    [
+    whole: [
+        ("title: T\n", "the key 'paper' is missing"),
+        (f"paper: demo\nvariants: {{a: {{{TASKS}}}}}\n", "the key 'title' is missing"),
+        (HEAD, "'variants' is {}; "),
+    ],
+    config: [
         ({"override": {"tasks": {"stss": {}}}}, "config: override: 'tasks.stss': unknown task"),
         ({"override": {"tasks": {"sst": None}}}, "after scale and override of the config: 'tasks"),
         ({"override": {"start": "x"}}, "config: override: unknown key 'start'."),
@@ -146,18 +181,7 @@ def test_a_grid_that_is_missing(tmp_path: Path) -> None:
         ({"device": "gpu"}, "'device' is 'gpu'; String should match pattern '^(auto|cpu|"),
         ({"threads": "x", "data": 3}, "'data' is 3; expected 'real' or 'builtin'\nconfig: 'thr"),
     ],
-)
-def test_mistakes_in_a_configuration(tmp_path: Path, config: dict[str, Any], said: str) -> None:
-    found = problem(tmp_path, f"{BASE}{OTHERS}", **config)
-    assert said in found, found
-
-
-FILES = {"files": TWO}
-
-
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
+    task: [
         (BOTH | {"classes": ["a"]}, "'tasks.news': kind classification needs 'classes': their na"),
         (BOTH | {"kind": "binary"}, "kind binary needs no 'classes', or two names"),
         (SCORE | FILES | {"range": None}, "kind regression needs a 'range', the lowest and hig"),
@@ -168,11 +192,71 @@ FILES = {"files": TWO}
         (NEWS | {"files": "https://x.org/t.tsv"}, "needs the checksum of what is there, as {url:"),
         (NEWS | {"files": {"url": "https://x.org", "md5": "abc"}}, "md5' is 'abc'; String should"),
     ],
+    data: [
+        (({}, {"label": "topics"}), "60 of 60 ... line 2: no column 'topics'; found text, topic"),
+        (({"t.tsv": GOOD + 2 * "x\tsad\n"}, {}), "more than 1% ... label 'sad' is not one of"),
+        ((HIDDEN, {"files": "d"}), "; if test labels are not public, leave their"),
+        (({"t.tsv": "id\ttext\ttopic\n" + "7\tx\t0\n" * 2}, {"id": "id"}), "has the id '7'"),
+        (({"t.tsv": ""}, {}), "train has 0 rows, expected two different labels or more"),
+        (({"d.tsv": GOOD}, {}), "the text of each is in train, too; ... 'dev: 0.1'"),
+        (({"t.tsv": LATIN}, {}), "t.tsv, line 9: byte 0xe9 ... iconv -f windows-1252"),
+        (({"t.tsv": "text\t text\ttopic\na\tb\tworld\n"}, {}), "two columns are called 'text'"),
+        (({"t.csv": UNCLOSED}, ONE | {"files": "t.csv"}), "line 3: found malformed quotes"),
+        (({"t.jsonl": NUMBER}, ONE | {"files": "t.jsonl"}), "line 61: text is 3, not text"),
+        (({"t.parquet": b"PAR1"}, ONE | {"files": "t.parquet"}), "damaged or no such table"),
+        (({"t.xlsx": b"PK\x03\x04"}, ONE | {"files": "t.xlsx"}), "cannot tell its form ... .tsv"),
+        (({}, ONE | {"files": "e.tsv"}), "e.tsv: there is no such file; ... Did you mean"),
+        (({"d/training.tsv": GOOD}, {"files": "d"}), "training.tsv; expected one file of train, "),
+    ],
+    labels: [
+        ("id,labels\na,1\n", "sst.csv, line 2: no column 'label'; found id, labels"),
+        ("id,label\na,1\nb,7\n", "line 3: label '7' is not one of negative, ... from 0 to 4"),
+        ("id,label\na,\n", "sst.csv, line 2: a row without a label"),
+    ],
+    sentences: [
+        (
+            ("in.txt", "sst", "good\ta\n"),
+            "in.txt, line 1: found 2 sentences, expected 1 (task 'sst'",
+        ),
+        (("in.txt", "para", "a\tb\n\t\n"), "in.txt, line 2: a sentence is empty"),
+        (("in.txt", "sst", b"a\nb\xe9\n"), "in.txt, line 2: byte 0xe9 is not UTF-8 ... iconv"),
+        (("in.csv", "sst", "id,sentence\n"), "in.csv: found no sentences (csv)"),
+        (
+            ("in.csv", "sst", "id,words\n1,a\n"),
+            "2: found id, words, expected sentence or sentence1 or",
+        ),
+        (
+            ("in.csv", "sst", 'text\n"a\nb"\nc,d\n'),
+            "in.csv, line 4: 2 columns, but the header has 1",
+        ),
+        (("in.jsonl", "sst", '{"text": "a"}\n\n{'), "in.jsonl, line 3: is not JSON"),
+        (("in.json", "sst", '["a"]'), "cannot tell its form from the ending"),
+    ],
+}
+"""By who reads it: the input, and what the message says; ` ... ` stands for anything."""
+
+
+@pytest.mark.usefixtures("own_folder")
+@pytest.mark.parametrize(
+    ("read", "given", "said"), [(read, *case) for read in CASES for case in CASES[read]]
 )
-def test_mistakes_in_a_task_of_ones_own(tmp_path: Path, entry: dict[str, Any], said: str) -> None:
+def test_mistakes_are_named(
+    tmp_path: Path, read: Callable[[Path, Any], None], given: Any, said: str
+) -> None:
     with pytest.raises(UserError) as error:
-        configured(tmp_path, entry)
-    assert said in str(error.value), error.value
+        read(tmp_path, given)
+    found = str(error.value)
+    said = said.replace("{0}", str(tmp_path))
+    assert re.search(".*".join(map(re.escape, said.split(" ... "))), found), found
+    assert read not in (variant, paper, whole) or "g0.yaml" in found, found
+    assert read is not data or "\n" not in found, found
+
+
+def test_a_grid_that_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "workflow/grids").mkdir(parents=True)
+    (tmp_path / "workflow/grids/demo.yaml").write_text(HEAD)
+    with pytest.raises(UserError, match=r"grids/dmo\.yaml: there is no such file\. Did .*'demo\.y"):
+        resolve(load_config({"grids": ["dmo"]}), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["sst", "overall", "type", "My-Task"])
