@@ -6,9 +6,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
+from unit.factories import edit_rows, put_rows
 from unit.figure_files import qualities, write_history, write_predictions, write_texts
 
 from minbert.base.files import read_json, write_json, write_text
@@ -99,11 +99,8 @@ def record(seed: int) -> dict[str, Any]:
 
 
 def _make_constant(path: Path, task: str) -> None:
-    rows = pq.read_table(path).to_pylist()
-    for row in rows:
-        if row["task"] == task:
-            row["prediction"], row["scores"] = 1.0, [0.0, 1.0, 0.0, 0.0, 0.0]
-    pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)
+    one = {"prediction": 1.0, "scores": [0.0, 1.0, 0.0, 0.0, 0.0]}
+    edit_rows(path, lambda row: row.update(one if row["task"] == task else {}))
 
 
 def _make_hostile(path: Path) -> None:
@@ -114,4 +111,4 @@ def _make_hostile(path: Path) -> None:
         if row["split"] == "dev":
             row["sentence1"] += f" {HOSTILE[n % len(HOSTILE)]} \u202e\x1b[31m"
     rows[0]["sentence1"] = rows[-1]["sentence1"] = "In train and in test."
-    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+    put_rows(path, rows, table.schema)

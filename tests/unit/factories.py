@@ -1,18 +1,25 @@
-"""Plans of small grids, and what the jobs of a plan leave. One factory each, for all tests."""
+"""Plans of small grids, and files as jobs leave them. One factory each, for all tests."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from planning import TWO_STAGES, planning_folder
 
+from minbert.evaluate.score import score_paper
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.resolve import StageRef
 from minbert.store.node import Node
 from minbert.store.plans import PUBLISHED, SCORES, VARIANTS
+from minbert.train.history import PREDICTIONS
+from minbert.train.history import SCHEMA as HISTORY
 
 
 def make_plan(folder: Path, grid: str = TWO_STAGES, **config: Any) -> Plan:
@@ -57,3 +64,58 @@ def finish(plan: Plan, *nodes: Node, device: str = "cpu", seconds: float = 30.0)
     page = {"plan": published, "stamp": plan.stamp, "names": []}
     put(plan.names / PUBLISHED, json.dumps(page))
     put(plan.mark)
+
+
+def put_rows(path: Path, rows: Iterable[dict[str, Any]], schema: pa.Schema | None = None) -> Path:
+    """Write a table of rows; what a row does not have is null."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)
+    return path
+
+
+def edit_rows(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    """Change each row of a table in place."""
+    table = pq.read_table(path)
+    for row in (rows := table.to_pylist()):
+        edit(row)
+    put_rows(path, rows, table.schema)
+
+
+def history(path: Path, *rows: tuple[int, str, str, str, float], length: int = 1) -> Path:
+    """Write a history of (step, split, task, metric, value), epochs of `length` steps."""
+    names = ("epoch", "time", "step", "split", "task", "metric", "value")
+    lines = [((row[0] - 1) // length + 1, row[0], *row) for row in rows]
+    return put_rows(path, (dict(zip(names, line, strict=True)) for line in lines), HISTORY)
+
+
+def predictions(path: Path, *rows: tuple[str, str, str, float, float | None]) -> Path:
+    """Write (id, task, split, prediction, label) of a run, and an empty history beside that."""
+    names = ("id", "task", "split", "prediction", "label")
+    lines = [{"scores": [row[3]], **dict(zip(names, row, strict=True))} for row in rows]
+    history(path.with_name("history.parquet"))
+    return put_rows(path, lines, PREDICTIONS)
+
+
+def score(
+    path: Path,
+    *variants: dict[str, Any],
+    seeds: Iterable[int] = (0,),
+    at: str = "{}.{}",
+    labels: Mapping[str, Mapping[str, float]] = {},
+    **more: Any,
+) -> list[dict[str, Any]]:
+    """Score variants of paper `p` to `path`, beside which their runs lie `at` KEY and SEED.
+
+    A variant's `tasks` are {task: key}; what else the plan says of it may be missing.
+    """
+
+    def need(name: str) -> Path:
+        key, _, seed = name.removeprefix("run.").rpartition(".")
+        return path.parent / at.format(key, seed) / "run.json"
+
+    blank = {"key": "own", "tasks": {}, "tried": [], "tuned_for": None, "best_of": [], "by": ""}
+    spec = {"paper": "p", "rule": "plain", "single": None, "overall_tasks": OVERALL_TASKS}
+    spec |= {"seeds": seeds, "variants": [blank | {"tested": False} | of for of in variants]}
+    table = score_paper(spec | more, need, labels)
+    pq.write_table(table, path)
+    return table.to_pylist()

@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from run_files import score
+from factories import history, put_rows, score
 
 from minbert.data.examples import Example, write_examples
 from minbert.evaluate.scoring import overall
 from minbert.figures.inputs import Inputs
 from minbert.spec.task import TASKS
 from minbert.train.history import PREDICTIONS
-from minbert.train.history import SCHEMA as HISTORY
 
 GROUPS = ("embeddings", "layers_1-3", "layers_4-6", "layers_7-9", "layers_10-12", "pooler")
 OVERALL = ("sst", "para", "sts")
@@ -64,24 +61,10 @@ def write_predictions(path: Path, tasks: Iterable[str], quality: float, seed: in
             about = {"id": f"{task}-{split}-{n}", "task": task, "split": split}
             about["label"] = label if split == "dev" else None
             rows.append({**about, "prediction": values[n], "scores": scores[n]})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=PREDICTIONS), path)
-    return path
+    return put_rows(path, rows, PREDICTIONS)
 
 
 Row = tuple[int, str, str, str, float]
-
-
-def history(path: Path, rows: list[Row], length: int = 2) -> Path:
-    """Write a history of (step, split, task, metric, value), epochs of `length` steps."""
-    names = ("step", "split", "task", "metric", "value")
-    lines = [
-        {**dict(zip(names, row, strict=True)), "epoch": (row[0] - 1) // length + 1, "time": row[0]}
-        for row in rows
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(lines, schema=HISTORY), path)
-    return path
 
 
 def write_history(
@@ -131,7 +114,7 @@ def write_history(
         for number, share in enumerate(draw.dirichlet(np.ones(adapters)) if adapters else ()):
             metric = f"fusion_attention/{layer}/{place}/{number}"
             rows.append((epochs * steps, "dev", task, metric, share))
-    return history(path, rows, steps)
+    return history(path, *rows, length=steps)
 
 
 def write_texts(path: Path, task: str) -> Path:
@@ -160,7 +143,7 @@ def write_scores(
     for (variant, quality), seed in product(found.items(), seeds):
         at = path.parent / variant / f"seed{seed}"
         if not at.exists():
-            history(at / "history.parquet", [])
+            history(at / "history.parquet")
             write_predictions(at / "predictions.parquet", tasks, quality, seed)
     labels = {
         task: {

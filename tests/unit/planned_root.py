@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from factories import predictions, put_rows
 
 from minbert.base.files import write_json
 from minbert.evaluate.reading import SCHEMA
 from minbert.store.plans import plan_path, write_plan
-from minbert.train.history import PREDICTIONS
 
 
 class Planned:
@@ -58,11 +56,7 @@ class Planned:
 
     def predictions(self, key: str, rows: list[tuple[str, str, str, float]], seed: int = 0) -> None:
         """Leave the predictions [(id, task, split, value)] of a run."""
-        table: list[dict[str, Any]] = [
-            {"id": i, "task": t, "split": s, "prediction": v, "scores": [v]} for i, t, s, v in rows
-        ]
-        path = self.folder(key, seed) / "predictions.parquet"
-        pq.write_table(pa.Table.from_pylist(table, schema=PREDICTIONS), path)
+        predictions(self.folder(key, seed) / "predictions.parquet", *((*row, None) for row in rows))
 
     def scores(self, rows: list[tuple[str, int, str, str]], paper: str = "p") -> None:
         """Leave the rows [(variant, seed, task, key)] of a paper's score table."""
@@ -71,6 +65,4 @@ class Planned:
             {**about, "variant": variant, "seed": seed, "task": task, "key": key}
             for variant, seed, task, key in rows
         ]
-        path = self.root / "store" / "scores" / paper / "scores.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.Table.from_pylist(table, schema=SCHEMA), path)
+        put_rows(self.root / "store" / "scores" / paper / "scores.parquet", table, SCHEMA)

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from run_files import history, score
+from factories import edit_rows, history, predictions, score
 from scipy.stats import ttest_1samp, ttest_ind
 
 from minbert.base.errors import UserError
@@ -21,7 +20,6 @@ from minbert.evaluate.systems import measured
 from minbert.evaluate.text import markdown, read_csv
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
-from minbert.train.history import PREDICTIONS, SCHEMA
 
 N = 400
 SKILLS = {"sst": 0.5, "para": 0.9, "sts": 0.7}
@@ -47,29 +45,21 @@ class Paper:
         key = key or variant
         path = self.folder / f"{key}.{seed}" / "predictions.parquet"
         if not path.exists():
-            path.parent.mkdir(parents=True)
-            rows = [row for task, share in skill.items() for row in self._rows(task, share)]
-            pq.write_table(pa.Table.from_pylist(rows, schema=PREDICTIONS), path)
-            history(path.with_name("history.parquet"))
+            predictions(path, *(row for of in skill.items() for row in self._rows(*of)))
         self.files[f"{key}.{seed}"] = path
         about = {"name": variant, "key": key, "tasks": dict.fromkeys(skill, key)}
         self.variants.setdefault(variant, about)
 
-    def _rows(self, task: str, share: float) -> list[dict[str, Any]]:
+    def _rows(self, task: str, share: float) -> list[tuple[str, str, str, float, float | None]]:
         labels = self.labels[task]
         noise = np.sqrt(1 - share**2) * self.draw.normal(size=N) * labels.std()
         predicted = share * labels + noise
         if task != "sts":
             wrong = self.draw.random(N) >= share
             predicted = np.where(wrong, (labels + 1) % (5 if task == "sst" else 2), labels)
-        about = {"task": task, "split": "dev", "scores": [0.0]}
-        pairs = zip(predicted.tolist(), labels.tolist(), strict=True)
-        rows = [
-            about | {"id": f"{task}{n}", "prediction": said, "label": label}
-            for n, (said, label) in enumerate(pairs)
-        ]
-        hidden = about | {"id": "t", "split": "test", "prediction": 0.0}
-        return [hidden, *(rows[n] for n in self.draw.permutation(N))]
+        pairs = list(zip(predicted.tolist(), labels.tolist(), strict=True))
+        rows = [(f"{task}{n}", task, "dev", *pairs[n]) for n in self.draw.permutation(N)]
+        return [("t", task, "test", 0.0, None), *rows]
 
     def curve(self, variant: str, seed: int, **curves: Any) -> None:
         """Write a run's history: the values by epoch of `split_task` and `loss_task`."""
@@ -77,11 +67,9 @@ class Paper:
         for name, values in curves.items():
             split, task = name.split("_")
             metric = "loss" if split == "loss" else TASKS[task].metric
-            about = {"split": split.replace("loss", "train"), "task": task, "metric": metric}
-            for epoch, value in enumerate(values, 1):
-                rows.append(about | {"step": epoch, "epoch": epoch, "value": value, "time": 0.0})
-        path = self.folder / f"{variant}.{seed}" / "history.parquet"
-        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+            split = split.replace("loss", "train")
+            rows += [(epoch, split, task, metric, value) for epoch, value in enumerate(values, 1)]
+        history(self.folder / f"{variant}.{seed}" / "history.parquet", *rows)
 
     def judge(self, *claims: dict[str, Any], **about: Any) -> list[dict[str, str]]:
         """Build the table, with what is said `about` it, and return its lines."""
@@ -294,11 +282,11 @@ def test_runs_of_other_examples_cannot_be_compared_but_those_of_a_half_of_dev(pa
     """As tuned rows with the papers' own, whose epochs all of dev chose."""
     paper.run("whole", sst=0.5)
     paper.run("half", sst=0.9)
-    rows = pq.read_table(paper.files["half.0"]).to_pylist()
-    for row in rows:
-        if row["id"].endswith(("0", "2", "4", "6", "8")):
-            row["split"] = "selection"
-    pq.write_table(pa.Table.from_pylist(rows, schema=PREDICTIONS), paper.files["half.0"])
+    even = ("0", "2", "4", "6", "8")
+    edit_rows(
+        paper.files["half.0"],
+        lambda row: row.update(split="selection") if row["id"].endswith(even) else None,
+    )
     (line,) = paper.judge(against("half", "whole"), selection_split="both")
     assert "Both kinds are compared on that other half." in paper.text("md")
     assert (line["verdict"], line["examples"]) == ("holds", str(N // 2))

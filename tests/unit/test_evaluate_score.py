@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from run_files import history, score
+from factories import history, predictions, score
 
 from minbert.evaluate.reading import SCHEMA, Score, read_scores
 from minbert.evaluate.score import Run, best_of_each_task, choose
@@ -28,15 +27,13 @@ OVERALL = [("dev", "overall", rule) for rule in ("normalised", "plain")]
 
 def train(folder: Path, name: str, rows: Rows, *measured: tuple[int, str, str, float]) -> None:
     """Leave the files of the training `name`, KEY.SEED: predictions, and dev scores by epoch."""
-    lines: list[dict[str, Any]] = []
-    for (task, split), (predicted, labels) in rows.items():
-        for i, value in enumerate(predicted):
-            label = None if labels is None else labels[i]
-            line = {"id": f"{split}{i}", "task": task, "split": split, "prediction": float(value)}
-            lines.append(line | {"label": label})
-    (folder / name).mkdir()
-    pq.write_table(pa.Table.from_pylist(lines), folder / name / "predictions.parquet")
-    history(folder / name / "history.parquet", *measured)
+    lines = [
+        (f"{split}{i}", task, split, value, labels[i] if labels else None)
+        for (task, split), (predicted, labels) in rows.items()
+        for i, value in enumerate(predicted)
+    ]
+    path = predictions(folder / name / "predictions.parquet", *lines)
+    history(path.with_name("history.parquet"), *((e, "dev", *rest) for e, *rest in measured))
 
 
 def variant(name: str, key: str, tasks: Sequence[str] = THREE, **more: Any) -> dict[str, Any]:

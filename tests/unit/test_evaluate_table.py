@@ -7,9 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from factories import put_rows
 
 from minbert.evaluate import index, table
 from minbert.evaluate import text as typeset
@@ -47,7 +46,7 @@ class Tables:
                 lines.append(about | {"metric": TASKS[line["task"]].metric} | line)
             else:
                 lines.append(about | line | {"task": "overall", "metric": line["task"]})
-        pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), self.folder / "scores.parquet")
+        put_rows(self.folder / "scores.parquet", lines, SCHEMA)
 
     def build(
         self, *rows: dict[str, Any], failures: Mapping[str, str] = {}, **more: Any

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from figure_files import OVERALL, Row, history, make_inputs
+from factories import edit_rows, history, put_rows
+from figure_files import OVERALL, Row, make_inputs
 from figure_texts import drawn
 from matplotlib import colormaps
 from scipy.stats import binomtest, t
@@ -29,7 +30,7 @@ def test_an_epoch_ends_where_dev_is_scored_and_training_may_be_logged_every_few_
 ) -> None:
     rows: list[Row] = [(n, "train", "overall", "loss", 8.0 / n) for n in (2, 4, 8)]
     rows += [(10, "dev", "sst", "accuracy", 0.5)]
-    seeds = {n: history(tmp_path / str(n), rows, 5) for n in (7, 3)}
+    seeds = {n: history(tmp_path / str(n), *rows, length=5) for n in (7, 3)}
     curve = read_histories(seeds)["train", "overall", "loss"]
     np.testing.assert_allclose(curve.index, [0.4, 0.8, 1.6])
     assert curve[3].tolist() == curve[7].tolist() == [4, 2, 1]
@@ -105,12 +106,13 @@ def test_each_row_has_its_own_floor_and_a_cross_below_it(tmp_path: Path) -> None
     """As of a tuned row, which is scored on half of dev."""
     inputs = make_inputs(tmp_path, "abc", tasks=("sst",))
     path = inputs.scores["hybrid-bert"]
-    rows = pq.read_table(path).to_pylist()
-    for row in rows:
+
+    def edit(row: dict[str, Any]) -> None:
         if row["p_floor"] is not None:
             row |= {"value": 0.5, "floor": 0.3 if row["variant"] == "a" else 0.2}
             row |= {"p_floor": 0.5 if row["variant"] == "a" else 0.01}
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+
+    edit_rows(path, edit)
     axes = drawn("ranking", inputs, "a b c")[0].axes[0]
     assert {line.get_marker() for line in axes.lines} == {"o", "x"}
     floors = [of for of in axes.collections if of.get_label() == "floor"]
@@ -128,7 +130,7 @@ def test_a_ranking_leaves_out_what_only_the_best_of_others_has(tmp_path: Path) -
         row["key"] = row["key"] * (row["variant"] == "a" or row["task"] != "overall")
     for tasks, count in ({"sst"}, 1), (set(), 0):
         kept = [row for row in rows if row["variant"] == "b" or row["task"] in tasks]
-        pq.write_table(pa.Table.from_pylist(kept, schema=SCHEMA), path)
+        put_rows(path, kept, SCHEMA)
         figure, _ = drawn("ranking", inputs, "a b")
         assert [axes.get_xlabel()[:3] for axes in figure.axes if axes.axison] == ["SST"][:count]
 
@@ -162,7 +164,6 @@ def test_what_transfer_cannot_show_is_an_error(tmp_path: Path) -> None:
 def test_variants_of_other_examples_are_refused(tmp_path: Path) -> None:
     inputs = make_inputs(tmp_path, "ab", tasks=("sst",))
     path = inputs.predictions["b"]["sst"][0]
-    rows = [row | {"id": f"x{row['id']}"} for row in pq.read_table(path).to_pylist()]
-    pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)
+    edit_rows(path, lambda row: row.update(id=f"x{row['id']}"))
     with pytest.raises(UserError, match=r"its dev examples of 'sst' are not those of"):
         drawn("confusion-matrix", inputs, "a b", task="sst")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from factories import put_rows
 
 from minbert.commands.plan import learned_text
 from minbert.evaluate.reading import SCHEMA
@@ -29,8 +28,7 @@ def test_only_what_the_paper_shows_is_asked_for(tmp_path: Path) -> None:
     about = {"paper": PAPER, "seed": 0, "split": "dev", "metric": "accuracy", "key": "k"}
     rows = [about | dict(zip(names, score, strict=True)) for score in scores]
     path = plan.shown[f"scores/{PAPER}"].folder(plan.root) / "scores.parquet"
-    path.parent.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+    put_rows(path, rows, SCHEMA)
     told = learned_text(plan)
     assert "1 of 3 above their floor at the 5 % level, 1 of 3 constant predictors" in told
     cells = [line.split() for line in told.splitlines() if line.startswith(PAPER)]

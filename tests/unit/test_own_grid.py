@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from factories import make_plan
 from own_tasks import using
-from planning import planning_folder
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
@@ -56,10 +56,9 @@ def plan(
     **config: Any,
 ) -> Plan:
     """Return the plan of the paper, with changes of its tasks."""
-    folder = planning_folder(Path.cwd(), GRID.format(**locals()))
+    grid = GRID.format(**locals())
     tasks = {name: {**of, "files": "own.tsv", **changes.get(name, {})} for name, of in OWN.items()}
-    told = {"grids": ["g"], "data": "builtin", "backbone": "builtin", "tasks": tasks}
-    return Plan.load({**told, "results": str(folder / "results"), **config}, folder)
+    return make_plan(Path.cwd(), grid, tasks=tasks, **config)
 
 
 def test_the_overall_score_of_an_own_paper_is_of_all_its_tasks() -> None:

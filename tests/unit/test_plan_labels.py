@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from factories import training
+from factories import predictions, training
 from planning import REPOSITORY
-from run_files import history
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
@@ -84,20 +83,13 @@ def test_rows_that_were_joined_are_scored_and_choose_nothing(planned: Any, tmp_p
     keys = {}
     for variant, right in (("first", "test"), ("second", "dev")):
         node = training(plan, variant)
-        rows: list[dict[str, Any]] = [
-            {
-                **{"id": f"{split}{n}", "task": task, "split": split},
-                **{"prediction": float(n) if split == right else 4.0, "scores": [0.0] * 5},
-                "label": float(n) if split == "dev" else None,
-            }
+        rows = [
+            (f"{split}{n}", task, split, n if split == right else 4, n if split == "dev" else None)
             for split in ("dev", "test")
             for task in ("sst", "sts")
             for n in range(4)
         ]
-        folder = node.folder(plan.root, 0)
-        folder.mkdir(parents=True)
-        pq.write_table(pa.Table.from_pylist(rows), folder / "predictions.parquet")
-        history(folder / "history.parquet")
+        predictions(node.folder(plan.root, 0) / "predictions.parquet", *rows)
         keys[variant] = node.key
     node = plan.shown["scores/p"]
     # As when what there is is published after the join has failed.

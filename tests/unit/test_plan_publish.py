@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from factories import put_rows
 
 from minbert.base.files import read_json, write_text
 from minbert.evaluate.reading import SCHEMA
@@ -28,9 +28,7 @@ def planned(root: Path, text: str, *papers: str, more: tuple[str, ...] = ()) -> 
     for paper in papers:
         shown += [(f"tables/{paper}", "table"), (f"scores/{paper}", "scores")]
         scores = root / "store" / "scores" / f"{text}{paper}" / "scores.parquet"
-        scores.parent.mkdir(parents=True)
-        table = pa.Table.from_pylist([{"paper": paper, "variant": text}], schema=SCHEMA)
-        pq.write_table(table, scores)
+        put_rows(scores, [{"paper": paper, "variant": text}], SCHEMA)
     for name in ("report", *more):
         shown.append((name, name.rpartition("/")[2]))
     keyed = [(name, kind, text + name.rpartition("/")[2]) for name, kind in shown]

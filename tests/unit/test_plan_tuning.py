@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from factories import make_plan, training
-from run_files import predictions
+from factories import make_plan, predictions, training
 
 from minbert.commands.plan import plan_text
 from minbert.evaluate.reading import read_scores
@@ -52,9 +51,13 @@ def planned(base: Path, grid: str = GRID, **config: Any) -> Plan:
 
 def train(plan: Plan, name: str, hits: dict[str, int], seed: int) -> None:
     """Leave what training a candidate leaves."""
-    folder = training(plan, name).folder(plan.root, seed)
-    predictions(folder / "predictions.parquet", {("sst", split): n for split, n in hits.items()})
-    (folder / "predictions.history").rename(folder / "history.parquet")
+    path = training(plan, name).folder(plan.root, seed) / "predictions.parquet"
+    rows = [
+        (f"{split}{n}", "sst", split, (n + (n >= right)) % 2, n % 2)
+        for split, right in hits.items()
+        for n in range(4)
+    ]
+    predictions(path, *rows)
 
 
 def make(plan: Plan, shown: str, failures: dict[tuple[str, str], str] | None = None) -> Path:

@@ -7,9 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from factories import predictions, put_rows
 from reporting import HARM, job_of
 
 from minbert.data.examples import ROWS
@@ -116,18 +115,15 @@ def test_the_report_has_what_leaked_examples_add(
         {"id": name, "split": "dev", "label": 1.0, "in_train": name in in_train}
         for name in "abcdefghz"  # z is in the half of dev that chose the epochs
     ]
-    pq.write_table(pa.Table.from_pylist(rows, schema=ROWS), tmp_path / "rows")
+    put_rows(tmp_path / "rows", rows, ROWS)
     for variant, seeds in RIGHT.items():
         for seed, (whole, clean) in enumerate(seeds):
             right = [whole > clean, *(n < clean for n in range(7))]
             lines = [
-                {"id": name, "task": "sst", "split": "dev", "prediction": float(one)}
-                | {"label": 1.0, "scores": [0.0] * 5}
+                (name, "sst", "dev", float(one), 1.0)
                 for name, one in zip("abcdefgh", right, strict=True)
             ]
-            (tmp_path / f"run.{variant}.{seed}").mkdir()
-            path = tmp_path / f"run.{variant}.{seed}" / "predictions.parquet"
-            pq.write_table(pa.Table.from_pylist(lines), path)
+            predictions(tmp_path / f"run.{variant}.{seed}" / "predictions.parquet", *lines)
     job: Any = SimpleNamespace(
         needs=lambda _: {"sst": tmp_path / "rows"}, need=lambda name: tmp_path / name / "run.json"
     )

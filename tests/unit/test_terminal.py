@@ -7,9 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from factories import put_rows
 
 from minbert.base.files import write_text
 from minbert.commands import session
@@ -97,9 +96,7 @@ def summarised(root: Path, *more: dict[str, Any], **papers: dict[str, Any]) -> l
     rows = [{"task": "overall"} | dict(zip(names, row, strict=True)) for row in ROWS]
     of_task = {**rows[0], "task": "sst", "metric": "accuracy", "floor": 0.3}
     rows += [of_task | {"variant": f"v{n}"} | each for n, each in enumerate(more)]
-    (root / "tables").mkdir(exist_ok=True)
-    table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    pq.write_table(table, root / "tables" / "scores.parquet")
+    put_rows(root / "tables" / "scores.parquet", rows, SCHEMA)
     record = {"papers": papers, "tracking": True, "below": ""}
     return summary(root, write_plan(root, record)).splitlines()
 

@@ -7,9 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from factories import put_rows
 from following import finish, results, stored_run, write_rows
 from mlflow.entities import Run
 from trained_root import plan_of, run_folder
@@ -54,9 +53,7 @@ def test_a_row_has_what_is_published_of_it(tmp_path: Path) -> None:
     score("one", "overall", "plain", 0.8, 0.4, **untested)
     score("one", "overall", "normalised", 0.8, 0.4, **untested)
     score("one", "sst", "accuracy", 0.25, split="test", **untested)
-    path = tmp_path / SCORES
-    path.parent.mkdir()
-    pq.write_table(pa.Table.from_pylist(found, schema=SCHEMA), path)
+    put_rows(tmp_path / SCORES, found, SCHEMA)
     stages = [["p", "one", s, "sst", k, "", "One", ""] for s, k in (("a", "k1"), ("b", "k2"))]
     stages.append(["p", "absent", "main", "sst", "k3", "", "Absent", ""])
     for _ in range(2):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from encoders import write_tiny
+from factories import put_rows
 from planning import planning_folder
 
 from minbert.base.files import write_json, write_text
@@ -134,7 +133,5 @@ def _score(plan: Plan) -> None:
         for split in ("dev", "test")
         for task, key in [*keys.items(), ("overall", "")]
     ]
-    table = pa.Table.from_pylist(rows, schema=SCHEMA)
     for folder in (plan.root / "tables", plan.shown["scores/one"].folder(plan.root)):
-        folder.mkdir(parents=True)
-        pq.write_table(table, folder / "scores.parquet")
+        put_rows(folder / "scores.parquet", rows, SCHEMA)
