@@ -37,8 +37,8 @@ def texts(figure: Any) -> str:
     ("kind", "task", "shown", "noted"),
     [
         ("confusion-matrix", "news", "macro-F1", "Classes: 0 world, 1 sports, 2 business."),
-        ("calibration", "same", "score of '1'", "for r, 0): 0"),
-        ("sts-scatter", "rank", "label (0 to 10)", "for r, 0): 0"),
+        ("calibration", "same", "score of '1'", "r = 0): 0"),
+        ("sts-scatter", "rank", "label (0 to 10)", "r = 0): 0"),
     ],
 )
 def test_a_figure_of_one_task_has_its_classes_range_and_metric(

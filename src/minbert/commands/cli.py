@@ -1,4 +1,4 @@
-"""The command line: what people ask for (`plan`, `predict` and others), and the rules' steps."""
+"""The command line: user commands (`plan`, `predict` and others), and the rules' steps."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ CONFIGURED = {
     **RESULTS,
     "--configfile": _path("read after config.yaml; later files win", "FILE", nargs="+", default=[]),
     "--config": _arg(
-        "settings; they win over all files", "KEY=VALUE", nargs="*", default=[], action="extend"
+        "settings; they override all files", "KEY=VALUE", nargs="*", default=[], action="extend"
     ),
-    "--directory": _path("of the Snakefile (default: the current one)", "DIR", default=Path()),
+    "--directory": _path("the Snakefile's (default: the current one)", "DIR", default=Path()),
 }
-"""The options that every command has which people call."""
+"""The options of every user command."""
 
 VARIANT = {
     "variant": _arg("PAPER/VARIANT if several papers have it", "VARIANT"),
@@ -86,7 +86,7 @@ COMMANDS = {
     ),
     "learned": Command(
         "commands.plan:learned_text",
-        "show which rows learnt the tasks that they learnt in their paper",
+        "list published scores above their floor, and which of ours are not",
         planned=True,
     ),
     "gc": Command(
@@ -100,7 +100,7 @@ COMMANDS = {
         "keep results after a refactoring of their code",
         {
             "--apply": _flag("carry them over"),
-            "--reason": _arg("also accept runs of other code: why it computes the same", "TEXT"),
+            "--reason": _arg("accept other code, too; says why it computes the same", "TEXT"),
         },
         planned=True,
     ),
@@ -112,7 +112,7 @@ COMMANDS = {
             "--weights": _flag("include the weights of each run"),
             "--lean": _flag("leave out the scores that no table, figure or claim needs"),
             "--seeds": _number("only these (default: all)", nargs="+", default=()),
-            "--without": _path("leave out what these bundles have", "ZIP", nargs="+", default=()),
+            "--without": _path("leave out what these bundles hold", "ZIP", nargs="+", default=()),
         },
     ),
     "unbundle": Command(
@@ -120,7 +120,7 @@ COMMANDS = {
         "import the finished runs of a bundle",
         {
             "path": _path("the bundle", "FILE"),
-            "--digests": _path("what runs of minbert 0.2 were trained on", "FILE"),
+            "--digests": _path("checksums of the data behind runs of minbert 0.2", "FILE"),
         },
     ),
     "ui": Command(
@@ -133,10 +133,10 @@ COMMANDS = {
         "make predictions for new sentences, one JSON object per line",
         {
             **VARIANT,
-            "sentences": _arg("what to predict", "SENTENCE", nargs="*"),
+            "sentences": _arg("the sentences, or pairs of them", "SENTENCE", nargs="*"),
             "--task": _arg("one of the variant's tasks", "TASK"),
             "--in": _path("(default: standard input)", "FILE", dest="source"),
-            "--format": _arg("of the input (default: by the ending)", choices=FORMATS, dest="form"),
+            "--format": _arg("(default: by the input's ending)", choices=FORMATS, dest="form"),
             "--out": _path("(default: standard output)", "FILE"),
             "--device": _arg("auto, cpu, mps, cuda or cuda:N", default="auto"),
         },
@@ -153,7 +153,7 @@ Two sentences in a row are a pair; in text files a tab separates them. See docs/
         "write a trained model as a Hugging Face folder",
         {
             **VARIANT,
-            "folder": _path("a new or an empty folder", "DIR"),
+            "folder": _path("a new or empty folder", "DIR"),
             "--task": _arg("needed if tasks have different encoders", "TASK"),
         },
     ),
@@ -172,17 +172,17 @@ Two sentences in a row are a pair; in text files a tab separates them. See docs/
     ),
     "figure": Command(
         "commands.figure:draw",
-        "draw a published figure again",
+        "redraw a published figure",
         {
             "name": _arg("a figure in ROOT/figures", "PAPER/NAME"),
             "--format": _arg("(default: that of FILE, or pdf)", choices=FIGURES, dest="form"),
-            "--size": _arg("inches with title and notes (default: as published)", "WxH", inches),
+            "--size": _arg("inches, with title and notes (default: as published)", "WxH", inches),
             "--no-title": _flag("leave out the title and the stamp"),
             "--out": _path("(default: NAME.FORMAT)", "FILE"),
         },
     ),
 }
-"""What people call."""
+"""The user commands."""
 
 PLAN = {**RESULTS, "--plan": _arg("the plan's name (default: the newest that has the job)")}
 JOB = {
@@ -195,16 +195,16 @@ JOB = {
 STEPS = {
     "follow": Command(
         "commands.cli:_follow",
-        "store what jobs measure in MLflow, as they run",
+        "stream job metrics to MLflow",
         {
             **PLAN,
-            "--until": _arg("end when this process has ended", "PID", whole_number),
-            "--once": _flag("store what there is, then end"),
+            "--until": _arg("stop once this process has ended", "PID", whole_number),
+            "--once": _flag("store what there is, then stop"),
         },
     ),
     "publish": Command(
         "commands.cli:_publish",
-        "copy tables and figures to their plain names: by default what there is, after a failure",
+        "publish tables and figures under readable names (after a failure: those that exist)",
         {
             **PLAN,
             "--mark": _path("publish all, then write this file"),
@@ -214,7 +214,7 @@ STEPS = {
     "summary": Command("commands.summary:summary", "summarise a workflow and its results", PLAN),
     "make": Command(
         "commands.steps:make",
-        "make some nodes, one after the other",
+        "make nodes, one after the other",
         {"names": _arg("each node's kind and key", "KIND-KEY", nargs="+"), **JOB},
     ),
     "train": Command(

@@ -1,6 +1,6 @@
 """`minbert plan`: what is done, what would run and why, and for how long, before anything runs.
 
-`minbert learned`: which rows learnt, of those that learnt in their paper.
+`minbert learned`: which rows learned, of those that learned in their paper.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def learned_text(plan: Plan) -> str:
     return (
         f"{aligned(lines)}\n\n{learned} of {len(lines) - 1} above their floor at the 5 % level, "
         f"{constant} of {len(lines) - 1} constant predictors.\n"
-        "Floors: the most frequent label of dev (exact McNemar test), r = 0 (t test). Listed: "
+        "Floors: the most frequent class (exact McNemar test), r = 0 (t test). Listed: "
         "our dev scores whose published score is clearly above the floor."
     )
 

@@ -118,7 +118,7 @@ def write_dataset(
 
     With a `limit` in the `spec` only that many examples of each split are kept, evenly spaced: the
     reviews of LMRD stand in the order of their classes. Refuses files with too many rejected rows,
-    and data from which nothing can be learnt.
+    and data from which nothing can be learned.
     """
     of = {split: [e for e in examples if e.split == split] for split in SPLITS}
     for split, found in of.items():
@@ -142,11 +142,11 @@ def write_dataset(
 
 
 def describe(task: Task, of: Mapping[str, Sequence[Example]]) -> dict[str, Any]:
-    """Return what is in a data set, by split, with warnings of what can be learnt only in part.
+    """Return what is in a data set, by split, with warnings of what can be learned only in part.
 
     `labels` counts whole labels, or those from n to n + 1 for regressions. `mean_words` counts
     words in both sentences. In `overlaps`, `dev in train` counts dev rows whose text (`seen`) is
-    also in train. Raises `UserError` for data from which nothing can be learnt, or on which
+    also in train. Raises `UserError` for data from which nothing can be learned, or on which
     nothing can be told apart.
     """
     rows = {split: len(examples) for split, examples in of.items() if examples}

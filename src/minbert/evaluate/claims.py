@@ -68,7 +68,7 @@ def make(job: Job) -> None:
 
     A claim holds or fails if its p-value, adjusted by Holm for all claims of its paper in the
     grids, is at most .05; otherwise it is within noise. A claim about variants without scores is
-    `not run`. One about a variant that has not learnt the task, about the same training under two
+    `not run`. One about a variant that has not learned the task, about the same training under two
     names, or about curves that are too short or of one seed, cannot be judged. In the csv, with 8
     significant digits, `low` and `high` are adjusted like p, `low_95` and `high_95` are of this
     difference alone.

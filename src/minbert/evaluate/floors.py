@@ -1,4 +1,4 @@
-"""What a score must beat to show that anything was learnt: the most frequent class, or r = 0."""
+"""Floors: the scores of always guessing the most frequent class, and r = 0."""
 
 import numpy as np
 from numpy.typing import ArrayLike

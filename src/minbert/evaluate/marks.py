@@ -1,7 +1,7 @@
 """What pages and tables say of all scores: what floors are, and what chose epochs."""
 
-GUESS = "the best guess without the text (for an accuracy, the most frequent class; for r, 0)"
-"""What a floor is, in the words of figures and report."""
+GUESS = "the most frequent class; r = 0"
+"""The floor of an accuracy and of a correlation, as figures and the report word it."""
 
 FAVOURED = {
     "dev": "Dev was also used to choose the epoch of every run, which favours all of them",

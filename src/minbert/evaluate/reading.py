@@ -64,7 +64,7 @@ class Score(NamedTuple):
     """A score, the key of the stage that it comes from, and what the score table says beside it.
 
     The overall score of a row that is the best of other variants has the key "". `last` is
-    the score after the last epoch, None if it was not measured. `floor` is what takes no learning;
+    the score after the last epoch, None if it was not measured. `floor` is the score's floor;
     `p_floor` and `constant` are those of a task's run (`floors.against_floor`), None for others.
     `error` is the standard error over examples, None for the gain over single tasks.
     """

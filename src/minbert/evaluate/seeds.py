@@ -1,4 +1,4 @@
-"""What the seeds of rows come to: mean, interval, whether a row learnt its task; rows by score.
+"""What the seeds of rows come to: mean, interval, whether a row learned its task; rows by score.
 
 Tables, figures, claims and the report all ask here.
 """
@@ -16,7 +16,7 @@ from minbert.spec.protocol import OVERALL_TASKS, RULES
 def learned(scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS) -> bool | None:
     """Whether most seeds of a row are above the floor; None if that is not tested.
 
-    By an overall rule: of at least one of its tasks, as the others do not hide what it learnt.
+    By an overall rule: of at least one of its tasks, as the others do not hide what it learned.
     """
     if of.measure in RULES:
         parts = {learned(scores, of._replace(measure=task)) for task in overall_tasks}
@@ -28,7 +28,7 @@ def learned(scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS
 def shared_spreads(
     scores: Scores, spreads: Mapping[Of, Spread], overall_tasks: Sequence[str]
 ) -> dict[Of, Spread]:
-    """Return the spread over seeds to be used for each score of a paper that has learnt its task.
+    """Return the spread over seeds to be used for each score of a paper that has learned its task.
 
     Rows share theirs for each split and measure (`statistics.steadied`); `spreads` has the own ones
     of rows of several seeds. A training under two names counts once, and the overall score of a

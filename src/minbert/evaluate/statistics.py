@@ -26,9 +26,9 @@ class Interval(NamedTuple):
     """A mean over `n` values; `low` and `high` bound its interval (None if unknown).
 
     `sd` is the values' own standard deviation, with n - 1 degrees of freedom; None of a single one.
-    Of scores (`seeds.over_seeds`), `last` is the mean after the last epoch, `floor` what takes no
-    learning, `above` how many seeds are above that at the 5 % level and `constant` how many predict
-    one class or number; `learned` whether the row has learnt. These are None where unknown.
+    Of scores (`seeds.over_seeds`), `last` is the mean after the last epoch, `floor` that of the
+    score, `above` how many seeds are above it at the 5 % level and `constant` how many predict one
+    class or number; `learned` whether the row has learned. These are None where unknown.
     """
 
     mean: float

@@ -56,7 +56,7 @@ def panel_each(
     return figure, [
         f"n = {len(found[0].ids)} dev {'pairs' if TASKS[task].pair else 'examples'}, {seeds}; in "
         f"brackets: smallest and largest seed. {note}",
-        f"Floor, {GUESS}: {tests[0].floor:.3g}. \u00d7: not above it at the 5 % level.",
+        f"Floor ({GUESS}): {tests[0].floor:.3g}. \u00d7: not above it at the 5 % level.",
         f"Not shown, for lack of space: {more} more variants." * bool(more),
     ]
 

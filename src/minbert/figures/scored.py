@@ -16,7 +16,7 @@ from minbert.figures.inputs import Inputs, mean_of
 from minbert.spec.task import TASKS
 
 FLOOR = f"Floor: {GUESS}."
-NOT_ABOVE = f"not above the floor, {GUESS}, at the 5 % level"
+NOT_ABOVE = f"not above the floor ({GUESS}) at the 5 % level"
 CROSSED = f"\u00d7: {NOT_ABOVE}."
 OVER = "seeds (Student t), of one seed over examples"
 CUT = "Longer bars are cut at the edges of a panel."

@@ -87,7 +87,7 @@ def points(
 ) -> None:
     """Draw means and their intervals, each at a place on the x axis, or `across` on the y axis.
 
-    Those of rows that have not learnt are crosses.
+    Those of rows that have not learned are crosses.
     """
     about = {**look, "linestyle": "none", "label": label, "elinewidth": 0.9, "zorder": 3, **more}
     found = list(shown)

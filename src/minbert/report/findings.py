@@ -1,4 +1,4 @@
-"""What the report finds: the best variants, what learnt nothing, and what warnings are about."""
+"""What the report finds: the best variants, what learned nothing, and what warnings are about."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a person changes: config.yaml, as a typed value."""
+"""User settings: config.yaml, as a typed value."""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce

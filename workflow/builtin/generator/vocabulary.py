@@ -1,4 +1,4 @@
-"""A WordPiece vocabulary learnt from text, the same in every run.
+"""A WordPiece vocabulary learned from text, the same in every run.
 
 The trainer of `tokenizers` (0.22) iterates over hash maps, so its ids and pieces differ between
 processes. The weights of the built-in backbone need fixed ids, so this module counts words itself
