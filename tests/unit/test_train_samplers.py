@@ -12,6 +12,7 @@ from stepping import generator
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
+from minbert.base.errors import UserError
 from minbert.spec.parts import load_part
 from minbert.train.samplers import EpochSampler, Step
 from minbert.train.schedules import Setting
@@ -97,6 +98,16 @@ def test_rows_are_used_equally_often_and_each_epoch_is_drawn_anew(
         for order in orders:
             counts = Counter(order)
             assert max(counts.values()) - min(counts[row] for row in range(size)) <= 1
+
+
+@pytest.mark.parametrize("found", [1, 3])
+def test_an_epoch_of_other_steps_than_planned_is_refused(found: int, make_spec: Any) -> None:
+    made = sampler(make_spec, "unified")
+    steps = [*made.epoch()] * 2
+    made.epoch = lambda: iter(steps[:found])  # type: ignore[method-assign]
+    told = f"sampler 'unified' yields {found} steps in an epoch, but `epoch_of` .* says 2"
+    with pytest.raises(UserError, match=told):
+        next(made.rest(0))
 
 
 def assert_drawn_by(steps: list[Step], sizes: dict[str, float]) -> None:

@@ -1,7 +1,7 @@
 """The named parts that a spec can choose, and the module that each one is in.
 
 A spec names a part (`loss: mse`), and training imports its module only then. So a stage's code
-digest covers the parts that it uses and no others, and a new part is one file and one line here.
+digest covers the files of the parts that it uses, and a new part is one file and one line here.
 """
 
 from importlib import import_module
@@ -17,41 +17,41 @@ _DRAWN_IN |= dict.fromkeys(("published-reproduced", "score-parameters"), "scatte
 PARTS: dict[str, dict[str, str]] = {
     "loss": {
         "cross_entropy": "minbert.train.losses.cross_entropy:CrossEntropy",
-        "binary_cross_entropy": "minbert.train.losses.binary_cross_entropy:BinaryCrossEntropy",
+        "binary_cross_entropy": "minbert.train.losses.cross_entropy:BinaryCrossEntropy",
         "cosine_embedding": "minbert.train.losses.cosine_embedding:CosineEmbedding",
         "mse": "minbert.train.losses.mse:MeanSquaredError",
-        "cosine_mse": "minbert.train.losses.cosine_mse:CosineSquaredError",
+        "cosine_mse": "minbert.train.losses.mse:CosineSquaredError",
     },
     "sampler": {
-        "unified": "minbert.train.samplers.unified:Unified",
-        "recycled": "minbert.train.samplers.recycled:Recycled",
-        "alternating": "minbert.train.samplers.alternating:Alternating",
-        "sequential": "minbert.train.samplers.sequential:Sequential",
+        "unified": "minbert.train.samplers.passes:Unified",
+        "recycled": "minbert.train.samplers.passes:Recycled",
+        "alternating": "minbert.train.samplers.passes:Alternating",
+        "sequential": "minbert.train.samplers.passes:Sequential",
         "temperature": "minbert.train.samplers.temperature:Temperature",
-        "annealed": "minbert.train.samplers.annealed:Annealed",
+        "annealed": "minbert.train.samplers.temperature:Annealed",
     },
     "surgery": {
-        "pcgrad": "minbert.train.surgery.pcgrad:pcgrad",
-        "pytorch_pcgrad": "minbert.train.surgery.pytorch_pcgrad:PytorchPCGrad",
+        "pcgrad": "minbert.train.surgery.pcgrad:PCGrad",
+        "pytorch_pcgrad": "minbert.train.surgery.pcgrad:PytorchPCGrad",
         "cagrad": "minbert.train.surgery.torchjd:cagrad",
         "nash_mtl": "minbert.train.surgery.torchjd:nash_mtl",
         "upgrad": "minbert.train.surgery.torchjd:upgrad",
     },
     "weighting": {
-        "uncertainty": "minbert.train.weightings.uncertainty:Uncertainty",
-        "random": "minbert.train.weightings.random:Random",
+        "uncertainty": "minbert.train.weightings:Uncertainty",
+        "random": "minbert.train.weightings:Random",
     },
     "penalty": {"smart": "minbert.train.smart:SmartPenalty"},
     "divergence": {
-        "symmetric_kl": "minbert.train.divergences.symmetric_kl:symmetric_kl",
-        "squared_error": "minbert.train.divergences.squared_error:squared_error",
-        "detached_kl": "minbert.train.divergences.detached_kl:detached_kl",
+        "symmetric_kl": "minbert.train.divergences:symmetric_kl",
+        "squared_error": "minbert.train.divergences:squared_error",
+        "detached_kl": "minbert.train.divergences:detached_kl",
     },
     "schedule": {
-        "constant": "minbert.train.schedules.constant:constant",
-        "linear": "minbert.train.schedules.linear:linear",
-        "cosine": "minbert.train.schedules.cosine:cosine",
-        "onecycle": "minbert.train.schedules.onecycle:onecycle",
+        "constant": "minbert.train.schedules:constant",
+        "linear": "minbert.train.schedules:linear",
+        "cosine": "minbert.train.schedules:cosine",
+        "onecycle": "minbert.train.schedules:onecycle",
     },
     "architecture": {
         "bert": "minbert.spec.architecture:Architecture",
@@ -65,9 +65,9 @@ PARTS: dict[str, dict[str, str]] = {
         "modernbert": "minbert.model.modernbert:ModernAttention",
     },
     "pooling": {
-        "cls": "minbert.model.pooling.cls:ClsPooling",
-        "mean": "minbert.model.pooling.mean:MeanPooling",
-        "max": "minbert.model.pooling.max:MaxPooling",
+        "cls": "minbert.model.pooling:ClsPooling",
+        "mean": "minbert.model.pooling:MeanPooling",
+        "max": "minbert.model.pooling:MaxPooling",
     },
     "token_layer": {"convolution": "minbert.model.convolution:TokenConvolution"},
     "head": {
@@ -79,7 +79,7 @@ PARTS: dict[str, dict[str, str]] = {
         "heads": "minbert.train.frozen_probe:FrozenProbe",
         "adapters": "minbert.train.adapters:AdapterTuned",
         "fusion": "minbert.train.fusion:FusionTuned",
-        "lora": "minbert.train.lora:LoRATuned",
+        "lora": "minbert.train.adapters:LoRATuned",
     },
     "figure": {
         kind: f"minbert.figures.{_DRAWN_IN.get(kind, kind)}:{kind}".replace("-", "_")

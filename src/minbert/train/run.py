@@ -10,7 +10,7 @@ from torch import Tensor
 from minbert.base.environment import environment, peak_memory
 from minbert.base.errors import UserError
 from minbert.base.files import write_json
-from minbert.base.progress import Progress
+from minbert.base.progress import Progress, counted
 from minbert.data.parquet import write_file
 from minbert.evaluate.scoring import selection_score
 from minbert.model.encoder import Embeddings, compute_in
@@ -149,7 +149,7 @@ class Loop(Part):
     def run(self) -> dict[str, Any]:
         """Train every epoch, or resume; restore the best weights; return the record's `outcome`."""
         at, say = self.history, self.progress.say
-        where = f"{device_name(self.device)}, {self.precision}, {self.threads} threads"
+        where = f"{device_name(self.device)}, {self.precision}, {counted(self.threads, 'thread')}"
         say(f"{self.total} steps on {where}")
         if refused := self.checkpoints.resume(self, f"{self.device.type}, {self.precision}"):
             say(f"starting from scratch: {refused}")

@@ -2,18 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from itertools import islice
 
 import torch
 from torch import Generator, Tensor
 
+from minbert.base.errors import UserError
 from minbert.spec.epochs import epoch_of
 from minbert.spec.stage import StageSpec
 from minbert.train.checkpoints import Part
 
 Step = list[tuple[str, Tensor]]
 """One optimiser step: (task, row numbers int64 [B]) for each batch in it."""
-Steps = Iterator[Step]
 
 
 class EpochSampler(Part, ABC):
@@ -36,13 +35,22 @@ class EpochSampler(Part, ABC):
         self.done = 0  # epochs
 
     @abstractmethod
-    def epoch(self) -> Steps:
+    def epoch(self) -> Iterator[Step]:
         """Yield the next epoch's `steps` steps, drawn afresh; the last may be smaller."""
 
-    def rest(self, done: int) -> Steps:
-        """Yield the steps of an epoch from step `done` on, counted from 0."""
+    def rest(self, done: int) -> Iterator[Step]:
+        """Yield the steps of an epoch from step `done` on, counted from 0.
+
+        Raises `UserError` if the epoch has not as many steps as the plan counted on.
+        """
         self.generator.set_state(self.start)
-        yield from islice(self.epoch(), done, None)
+        drawn = list(self.epoch())
+        if len(drawn) != self.steps:
+            raise UserError(
+                f"sampler '{self.spec.sampler.name}' yields {len(drawn)} steps in an epoch, but "
+                f"`epoch_of` in minbert/spec/epochs.py says {self.steps}, as plan and schedule do"
+            )
+        yield from drawn[done:]
         self.start = self.generator.get_state()
         self.done += 1
 

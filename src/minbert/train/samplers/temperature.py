@@ -1,9 +1,11 @@
 """Tasks drawn in proportion to a power of their size (Stickland and Murray, 2019, section 4.1)."""
 
+from collections.abc import Iterator
+
 import torch
 
 from minbert.spec.epochs import pass_over
-from minbert.train.samplers import EpochSampler, Steps
+from minbert.train.samplers import EpochSampler, Step
 
 
 class Temperature(EpochSampler):
@@ -14,7 +16,7 @@ class Temperature(EpochSampler):
         assert self.spec.sampler.temperature is not None
         return 1 / self.spec.sampler.temperature
 
-    def epoch(self) -> Steps:
+    def epoch(self) -> Iterator[Step]:
         tasks = list(self.batch)
         passes = [pass_over(size, self.spec.sampler) for size in self.sizes.values()]
         powers = [count**self.exponent for count in passes]
@@ -25,3 +27,14 @@ class Temperature(EpochSampler):
         batches = {task: iter(self.draw(task, n * self.batch[task])) for task, n in counts if n}
         for number in drawn.tolist():
             yield [(tasks[number], next(batches[tasks[number]]))]
+
+
+class Annealed(Temperature):
+    """As `Temperature`, with an exponent that falls from epoch to epoch, from 1 to 0.2.
+
+    In the end all tasks are drawn alike.
+    """
+
+    @property
+    def exponent(self) -> float:
+        return 1 - 0.8 * self.done / max(1, self.spec.epochs - 1)
