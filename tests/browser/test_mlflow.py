@@ -9,7 +9,7 @@ import pytest
 from serving import free_port, serving
 
 from minbert.base.files import write_json
-from minbert.evaluate.statistics import interval
+from minbert.evaluate.seeds import interval
 from minbert.spec.protocol import Measured
 from minbert.store.plans import write_plan
 from minbert.track.follower import Follower

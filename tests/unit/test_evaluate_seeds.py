@@ -10,8 +10,7 @@ from scipy.stats import t
 
 from minbert.evaluate.bootstrap import System, difference
 from minbert.evaluate.reading import DELTA_M, Of, Score, Scores
-from minbert.evaluate.seeds import over_seeds
-from minbert.evaluate.statistics import NORMAL, Interval, Spread, alike, own_spread, steadied
+from minbert.evaluate.seeds import NORMAL, Interval, Spread, alike, over_seeds, own_spread, steadied
 
 
 def by_seed(values: list[float], p_floor: float | None = 0.001, key: str = "") -> dict[int, Score]:

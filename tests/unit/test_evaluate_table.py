@@ -13,7 +13,7 @@ from factories import put_rows
 from minbert.evaluate import index, table
 from minbert.evaluate import text as typeset
 from minbert.evaluate.reading import SCHEMA
-from minbert.evaluate.statistics import NORMAL
+from minbert.evaluate.seeds import NORMAL
 from minbert.evaluate.text import read_csv
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS

@@ -16,7 +16,7 @@ from scipy.stats import binomtest, t
 
 from minbert.base.errors import UserError
 from minbert.evaluate.reading import SCHEMA
-from minbert.evaluate.statistics import Interval, interval
+from minbert.evaluate.seeds import Interval, interval
 from minbert.figures import style
 from minbert.figures.histories import read_histories
 from minbert.figures.predictions import binned, calibration_error, wilson

@@ -12,7 +12,7 @@ from figure_files import make_inputs
 from figure_texts import drawn, texts_of
 from own_tasks import NEWS, RANK, SAME, own, using
 
-from minbert.evaluate.marks import GUESS
+from minbert.evaluate.reading import GUESS
 from minbert.figures.inputs import Inputs
 from minbert.figures.style import style
 

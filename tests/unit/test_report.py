@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 from reporting import CONSTANT, HARM, HOSTILE, PAPER, SEEDS, job_of, write_report
 
-from minbert.evaluate.marks import GUESS
-from minbert.evaluate.reading import Of
+from minbert.evaluate.reading import GUESS, Of
 from minbert.evaluate.text import read_csv
 from minbert.plan.plan import Plan
 from minbert.report.findings import against_papers, unlearned

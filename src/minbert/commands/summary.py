@@ -62,9 +62,10 @@ def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[t
     scores = {paper: read_scores(names / SCORES, paper) for paper in papers}
     for paper, facts in papers.items():
         said = "no variant has an overall score yet"
-        for variant, dev in [*ranked(scores[paper], facts["rule"]).items()][:1]:
-            said = f"best: {variant}, {facts['rule']} overall dev score {fmean(dev.values()):.3f}"
-            said += f" ({counted(len(dev), 'seed')})"
+        for best in ranked(scores[paper], facts["rule"])[:1]:
+            values = [score.value for score in scores[paper][best].values()]
+            said = f"best: {best.variant}, {best.measure} overall dev score {fmean(values):.3f}"
+            said += f" ({counted(len(values), 'seed')})"
         yield paper, said
     runs = tested(scores.values()).values()
     if low := sum(not score.learned for score in runs):

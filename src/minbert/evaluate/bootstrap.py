@@ -2,7 +2,7 @@
 
 Examples are drawn with replacement (Efron & Tibshirani 1993, chapter 6). All systems of a task are
 scored on the same draws, so that what makes an example hard or easy for all of them cancels in a
-difference: the paired bootstrap. With several seeds, their variance is added (`statistics`).
+difference: the paired bootstrap. With several seeds, their variance is added (`seeds`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from minbert.evaluate.scoring import CORRELATIONS, METRICS, Floats, accuracy, paired, pearson
-from minbert.evaluate.statistics import LEVEL, Spread, own_spread
+from minbert.evaluate.seeds import LEVEL, Run, Spread, own_spread
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
@@ -39,10 +39,6 @@ MOST_SEEDS = 50
 
 AT_ONCE = 50
 """Resamples that are scored together: of 40,000 examples, they take little memory."""
-
-
-Run = Mapping[str, str]
-"""The training KEY.SEED that each task of a run is scored by."""
 
 
 class System(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 from minbert.base.files import write_text
 from minbert.evaluate.score import choose, choosing, choosing_tasks, read_runs
 from minbert.evaluate.scoring import overall
-from minbert.evaluate.statistics import interval
+from minbert.evaluate.seeds import interval
 from minbert.evaluate.text import ABSENT, csv_text, markdown, markdown_table
 from minbert.spec.task import TASKS
 from minbert.store.job import Job

@@ -1,4 +1,4 @@
-"""The score table: its columns, and the scores in it by what they are of."""
+"""The score table: its columns, the scores in it by what they are of, and words for them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -7,8 +7,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.statistics import LEVEL
 from minbert.spec.task import TASKS
+
+LEVEL = 0.05
+"""Of all tests."""
 
 SCHEMA = pa.schema(
     {
@@ -44,6 +46,17 @@ def score_title(task: str) -> str:
     """Return what a task's own score is called: "SST accuracy"."""
     return f"{TASKS[task].title} {METRIC_TITLES[TASKS[task].metric]}"
 
+
+GUESS = "the most frequent class; r = 0"
+"""The floor of an accuracy and of a correlation, as figures and the report word it."""
+
+FAVOURED = {
+    "dev": "Dev was also used to choose the epoch of every run, which favours all of them",
+    "half": "One half of dev chose the epoch of every run; scores are on the other half",
+    "both": "For some runs, one half of dev chose the epoch and scores are on the other half; for "
+    "the others, all of dev served both purposes, which favours them",
+}
+"""What chose the epochs, by what the stages' `selection_split` says, or `both`."""
 
 DELTA_M = "delta_m"
 """The name of the gain over single tasks (`score.delta_m`) as a metric of the task `overall`."""

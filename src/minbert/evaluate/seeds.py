@@ -1,16 +1,157 @@
 """What the seeds of rows come to: mean, interval, whether a row learned its task; rows by score.
 
 Tables, figures, claims and the report all ask here.
+
+A variance over two or three seeds says little, so that a t distribution with one or two degrees of
+freedom decides almost nothing. Rows of one paper are trained in similar ways, and scored on the
+same examples. So the mean of their variances, with the degrees of freedom of all, serves for each
+of them: the pooled variance of an analysis of variance, and of laboratories that measure alike (ISO
+5725-2). As there, a row whose variance is an outlier by Cochran's test is not one of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import fdtrc, stdtrit
 
-from minbert.evaluate.reading import Of, Scores
-from minbert.evaluate.statistics import Interval, Spread, alike, interval, steadied
+from minbert.evaluate.reading import LEVEL, Of, Scores
+from minbert.evaluate.scoring import Floats
 from minbert.spec.protocol import OVERALL_TASKS, RULES
+
+NORMAL = float(stdtrit(np.inf, 1 - LEVEL / 2))
+"""Standard errors on each side of a 95 % interval with infinitely many degrees of freedom."""
+
+
+class Interval(NamedTuple):
+    """A mean over `n` values; `low` and `high` bound its interval (None if unknown).
+
+    `sd` is the values' own standard deviation, with n - 1 degrees of freedom; None of a single one.
+    Of scores (`seeds.over_seeds`), `last` is the mean after the last epoch, `floor` that of the
+    score, `above` how many seeds are above it at the 5 % level and `constant` how many predict one
+    class or number; `learned` whether the row has learned. These are None where unknown.
+    """
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    n: int = 1
+    sd: float | None = None
+    last: float | None = None
+    floor: float | None = None
+    above: int | None = None
+    constant: int | None = None
+    learned: bool | None = None
+
+    def in_words(self, digits: int = 3, sign: str = "") -> str:
+        """Return the mean and half the interval's width, if it has one; `sign` "+" is shown too."""
+        half = "" if self.high is None else f" ± {self.high - self.mean:.{digits}f}"
+        return f"{self.mean:{sign}.{digits}f}{half}"
+
+
+def interval(
+    values: Sequence[float], error: float | None = None, shared: "Spread | None" = None
+) -> Interval:
+    """Return the mean of `values` and its 95 % Student-t interval.
+
+    mean +- t(n - 1) * s / sqrt(n), with s the standard deviation with n - 1 degrees of freedom
+    (Student, 1908), or with the variance and degrees of freedom that are `shared`. A single value
+    has none, or that of its standard `error` over examples, if that is given.
+    """
+    n, mean, sd, freedom = len(values), float(np.mean(values)), None, np.inf
+    if n > 1:
+        sd = float(np.std(values, ddof=1))
+        variance, freedom = (shared.whole, shared.freedom) if shared else (sd**2, n - 1)
+        error = np.sqrt(variance / n)
+    if error is None:
+        return Interval(mean)
+    half = float(stdtrit(freedom, 1 - LEVEL / 2) * error)
+    return Interval(mean, mean - half, mean + half, n, sd)
+
+
+OUTLIER = 0.01
+"""The level of Cochran's test; ISO 5725-2 calls what fails it an outlier."""
+
+
+class Spread(NamedTuple):
+    """The variance of scores over seeds, and its degrees of freedom.
+
+    `whole` is that of the scores, `variance` that of infinitely many examples.
+    """
+
+    variance: float
+    whole: float
+    freedom: int
+
+
+def own_spread(scores: Floats) -> Spread | None:
+    """Return the spread of one row's `scores` [1 + b, s] (`bootstrap.System`); None of one seed.
+
+    The part that comes from erring on other examples is subtracted, as the examples' draws have it
+    already (Davison & Hinkley 1997, section 3.8). What is left is negative where the spread is
+    within that part.
+    """
+    freedom = scores.shape[1] - 1
+    if freedom == 0:
+        return None
+    about_mean = scores[1:] - scores[1:].mean(axis=1, keepdims=True)
+    of_examples = float(about_mean.var(axis=0, ddof=1).sum()) / freedom
+    whole = float(scores[0].var(ddof=1))
+    return Spread(whole - of_examples, whole, freedom)
+
+
+def alike(rows: Iterable[Spread]) -> list[Spread]:
+    """Return the spreads of `rows` without the outliers, the smallest first."""
+    found = sorted(rows, key=lambda row: row.whole)
+    while len(found) > 1 and _is_outlier(found[-1], found[:-1]):
+        found.pop()
+    return found
+
+
+def steadied(own: Spread, rows: Sequence[Spread]) -> Spread:
+    """Return the spread to be used for a row, from its `own` and those of `rows` that are `alike`.
+
+    That is their mean, weighted by their degrees of freedom, or the row's own where that is larger,
+    so that rows which vary more than the others raise few false alarms (`tests/nulls`). An outlier
+    has its own, with its own degrees of freedom.
+    """
+    if not rows or _is_outlier(own, rows):
+        return own
+    mean = _mean(rows)
+    return max(mean, own._replace(freedom=mean.freedom), key=lambda spread: spread.whole)
+
+
+def _is_outlier(one: Spread, others: Sequence[Spread]) -> bool:
+    """Whether `one` is too large by Cochran's test, for any numbers of seeds ('t Lam 2010)."""
+    rest = _mean(others)
+    if rest.whole == 0:
+        return one.whole > 0
+    chance = float(fdtrc(one.freedom, rest.freedom, one.whole / rest.whole))
+    return chance * (1 + len(others)) <= OUTLIER
+
+
+def _mean(spreads: Iterable[Spread]) -> Spread:
+    variances, wholes, freedoms = zip(*spreads, strict=True)
+    variance, whole = (float(np.average(of, weights=freedoms)) for of in (variances, wholes))
+    return Spread(variance, whole, sum(freedoms))
+
+
+Run = Mapping[str, str]
+"""The training KEY.SEED that each task of a run is scored by."""
+
+
+def trainings(scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS) -> list[Run]:
+    """Return the run of each seed of a score.
+
+    An overall score has the key of its last stage alone, which rows of other tasks may share.
+    """
+    tasks = overall_tasks if of.measure in RULES else (of.measure,)
+    parts = {task: scores[of._replace(measure=task)] for task in tasks}
+    return [
+        {task: f"{part[seed].key}.{seed}" for task, part in parts.items()}
+        for seed in sorted(scores[of])
+    ]
 
 
 def learned(scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS) -> bool | None:
@@ -22,7 +163,7 @@ def learned(scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS
         parts = {learned(scores, of._replace(measure=task)) for task in overall_tasks}
         return True if True in parts else None if None in parts else False
     above = [score.learned for score in scores.get(of, {}).values()]
-    return None if not above or None in above else sum(map(bool, above)) * 2 > len(above)
+    return None if not above or None in above else above.count(True) * 2 > len(above)
 
 
 def shared_spreads(
@@ -30,25 +171,19 @@ def shared_spreads(
 ) -> dict[Of, Spread]:
     """Return the spread over seeds to be used for each score of a paper that has learned its task.
 
-    Rows share theirs for each split and measure (`statistics.steadied`); `spreads` has the own ones
-    of rows of several seeds. A training under two names counts once, and the overall score of a
-    row that is the best of others, which trains nothing, does not count.
+    Rows share theirs for each split and measure (`steadied`); `spreads` has the own ones of rows of
+    several seeds. A training under two names counts once, and the overall score of a row that is
+    the best of others, which trains nothing, does not count.
     """
     groups: dict[tuple[str, ...], list[Of]] = {}
     for of in spreads:
         if learned(scores, of, overall_tasks):
             groups.setdefault(of[1:], []).append(of)
     found: dict[Of, Spread] = {}
-    for (_, measure), group in groups.items():
-        # An overall score has the key of its last stage alone, which rows of other tasks may share.
-        tasks = overall_tasks if measure in RULES else (measure,)
-        trained = {}
-        for of in group:
-            parts = [scores.get(of._replace(measure=task), {}) for task in tasks]
-            runs = tuple((part[seed].key, seed) for part in parts for seed in part)
-            if all(score.key for score in scores[of].values()):
-                trained[runs] = spreads[of]
-        rows = alike(trained.values())
+    for group in groups.values():
+        own = [of for of in group if all(score.key for score in scores[of].values())]
+        runs = {str(trainings(scores, of, overall_tasks)): spreads[of] for of in own}
+        rows = alike(runs.values())
         found |= {of: steadied(spreads[of], rows) for of in group}
     return found
 
@@ -57,9 +192,9 @@ def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> 
     """Return the mean over seeds of every score of a paper; `scores` are all that it has.
 
     Of one seed, the 95 % interval is that over examples. Of several, it is Student's t interval
-    with the variance that rows of the paper which have learned the task share
-    (`statistics.steadied`), as in the claims. A row that has not learned it has its own, as has
-    every gain over single tasks: all rows' gains move with the same runs of the reference.
+    with the variance that rows of the paper which have learned the task share (`steadied`), as in
+    the claims. A row that has not learned it has its own, as has every gain over single tasks: all
+    rows' gains move with the same runs of the reference.
     """
     values = {of: [score.value for score in seeds.values()] for of, seeds in scores.items()}
     several = {of: float(np.var(v, ddof=1)) for of, v in values.items() if len(v) > 1}
@@ -67,13 +202,12 @@ def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> 
     used = shared_spreads(scores, own, overall_tasks)
     found = {}
     for of, by_seed in scores.items():
-        seeds = list(by_seed.values())
-        shared = (used[of].whole, used[of].freedom) if of in used else None
+        first, *_ = seeds = list(by_seed.values())
         lasts = [score.last for score in seeds if score.last is not None]
-        tested = seeds[0].learned is not None
-        found[of] = interval(values[of], seeds[0].error, shared)._replace(
+        tested = first.learned is not None
+        found[of] = interval(values[of], first.error, used.get(of))._replace(
             last=fmean(lasts) if lasts else None,
-            floor=seeds[0].floor,
+            floor=first.floor,
             above=sum(score.learned is True for score in seeds) if tested else None,
             constant=sum(score.constant is True for score in seeds) if tested else None,
             learned=learned(scores, of, overall_tasks),
@@ -81,15 +215,15 @@ def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> 
     return found
 
 
-def ranked(scores: Scores, rule: str, split: str = "dev") -> dict[str, dict[int, float]]:
-    """Return {variant: {seed: overall score by `rule`}}, the highest mean over seeds first.
+def ranked(scores: Scores, rule: str, split: str = "dev") -> list[Of]:
+    """Return the rows' overall scores by `rule`, the highest mean over seeds first.
 
     Rows that are the best of other variants are left out: they train nothing, and what they show
     is a choice among the others. The first variant in the table wins a tie.
     """
-    found = {
-        of.variant: {seed: score.value for seed, score in by_seed.items()}
+    means = {
+        of: fmean(score.value for score in by_seed.values())
         for of, by_seed in scores.items()
-        if (of.split, of.measure) == (split, rule) and all(s.key for s in by_seed.values())
+        if of[1:] == (split, rule) and all(score.key for score in by_seed.values())
     }
-    return dict(sorted(found.items(), key=lambda item: -fmean(item[1].values())))
+    return sorted(means, key=lambda of: -means[of])

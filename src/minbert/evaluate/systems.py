@@ -2,23 +2,23 @@
 
 A claim measures a number from the curves of each run, or its score. There are no examples to draw
 again for such a number, so its error comes from the seeds alone, with their variance pooled over
-rows as for scores (`statistics.steadied`).
+rows as for scores (`seeds.steadied`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.bootstrap import RESAMPLES, Run, System, resampled
+from minbert.evaluate.bootstrap import RESAMPLES, System, resampled
 from minbert.evaluate.predictions import read_predicted
-from minbert.evaluate.reading import Of, Scores
+from minbert.evaluate.reading import Scores
 from minbert.evaluate.scoring import Floats, averaged
-from minbert.evaluate.seeds import learned, shared_spreads
-from minbert.evaluate.statistics import own_spread
-from minbert.spec.protocol import OVERALL_TASKS, RULES
+from minbert.evaluate.seeds import Run, learned, own_spread, shared_spreads, trainings
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.published import MAJORITY
 from minbert.spec.task import TASKS
 
@@ -45,62 +45,51 @@ def measured(measure: str, train: Floats, dev: Floats) -> float:
     return float(train[-1] - dev[-1] if measure == "gap" else train.mean())
 
 
-def _of_task(parts: Mapping[str, Floats], task: str) -> Floats:
-    """Return the part of `task`, or the mean by that overall rule of all parts."""
-    return averaged(parts, task) if task in RULES else parts[task]
-
-
+@dataclass(frozen=True, eq=False)
 class Systems:
     """Variants that have `scores` on the same dev examples.
 
-    `runs` has a file beside the others of each run by KEY.SEED, `overall_tasks` are those of the
+    `files` has a file beside the others of each run by KEY.SEED, `overall_tasks` are those of the
     overall score, `curved` the variants whose curves are compared.
     """
 
-    def __init__(
-        self,
-        scores: Scores,
-        runs: Mapping[str, Path],
-        overall_tasks: Sequence[str] = OVERALL_TASKS,
-        curved: Collection[str] = (),
-    ) -> None:
-        self._scores, self._files, self._curved = scores, runs, curved
-        self._overall = tuple(overall_tasks)
-        self.of = cache(self._of)
-        self._resampled = cache(self._resample)
+    scores: Scores
+    files: Mapping[str, Path]
+    overall_tasks: Sequence[str] = OVERALL_TASKS
+    curved: Collection[str] = ()
 
-    def _of(self, task: str, measure: str = "") -> dict[str, System]:
+    @cache  # noqa: B019 - a process has few of these
+    def of(self, task: str, measure: str = "") -> dict[str, System]:
         """Return the variants with scores on `task`, or by an overall rule, and `MAJORITY`.
 
         All are scored on the same resampled examples. Those that have learned the task share their
         spread (`seeds.shared_spreads`). A `measure` (`measured`) is of the curved ones alone.
         """
-        parts = self._overall if task in RULES else (task,)
-        found: dict[str, System] = {}
-        for name in dict.fromkeys(of.variant for of in self._scores):
-            of_parts = {part: self._scores.get(Of(name, "dev", part), {}) for part in parts}
-            seeds = sorted(set.intersection(*map(set, of_parts.values())))
-            if seeds and (name in self._curved or not measure):
-                runs = [{part: f"{of[n].key}.{n}" for part, of in of_parts.items()} for n in seeds]
-                known = learned(self._scores, Of(name, "dev", task), self._overall)
-                found[name] = self._system(runs, task, measure)._replace(learned=known is True)
+        found = {}
+        for of in self.scores:
+            if of[1:] == ("dev", task) and (of.variant in self.curved or not measure):
+                runs = trainings(self.scores, of, self.overall_tasks)
+                above = learned(self.scores, of, self.overall_tasks)
+                found[of] = self._system(runs, task, measure)._replace(learned=above is True)
         own = {
-            Of(name, "dev", task): spread
-            for name, one in found.items()
+            of: spread
+            for of, one in found.items()
             if one.epochs >= LEAST.get(measure, 0) and (spread := own_spread(one.scores))
         }
-        for of, spread in shared_spreads(self._scores, own, self._overall).items():
-            found[of.variant] = found[of.variant]._replace(spread=spread)
+        for of, spread in shared_spreads(self.scores, own, self.overall_tasks).items():
+            found[of] = found[of]._replace(spread=spread)
+        systems = {of.variant: one for of, one in found.items()}
         if found and not measure:
-            found[MAJORITY] = self._system([dict.fromkeys(parts, MAJORITY)], task)._replace(runs=())
-        return found
+            guess = dict.fromkeys(runs[0], MAJORITY)
+            systems[MAJORITY] = self._system([guess], task)._replace(runs=())
+        return systems
 
     def _system(self, runs: Sequence[Run], task: str, measure: str = "") -> System:
         drawn = {part: self._resampled(part) for part in runs[0]}
         examples = sum(n for _, n in drawn.values())
         if not measure:
             parts = {t: np.stack([of[run[t]] for run in runs], 1) for t, (of, _) in drawn.items()}
-            return System(_of_task(parts, task), runs, examples)
+            return System(averaged(parts, task), runs, examples)
         metric = "loss" * (measure == "loss")
         curves = [
             (self._curve(run, "train", task, metric), self._curve(run, "dev", task)) for run in runs
@@ -119,19 +108,20 @@ class Systems:
         curves = {}
         for part, name in run.items():
             of = {"split": split, "task": part, "metric": metric or TASKS[part].metric}
-            path = self._files[name].with_name("history.parquet")
+            path = self.files[name].with_name("history.parquet")
             rows = read_file(path, ("epoch", "value"), of)
             epochs = rows.group_by("epoch").aggregate([("value", "mean")]).sort_by("epoch")
             curves[part] = np.asarray(epochs["value_mean"], float)
         if len({*map(len, curves.values())}) > 1:
             return np.empty(0)
-        return np.sum([*curves.values()], axis=0) if metric else _of_task(curves, task)
+        return np.sum([*curves.values()], axis=0) if metric else averaged(curves, task)
 
-    def _resample(self, task: str) -> tuple[dict[str, Floats], int]:
+    @cache  # noqa: B019
+    def _resampled(self, task: str) -> tuple[dict[str, Floats], int]:
         """Return the scores [1 + b] of all runs of a task, and the number of examples."""
-        of_task = (seeds for of, seeds in self._scores.items() if of[1:] == ("dev", task))
-        runs = list({f"{one.key}.{n}": None for of in of_task for n, one in of.items()})
-        paths = [self._files[run].with_name("predictions.parquet") for run in runs]
+        of_task = (trainings(self.scores, of) for of in self.scores if of[1:] == ("dev", task))
+        runs = list(dict.fromkeys(run[task] for of in of_task for run in of))
+        paths = [self.files[run].with_name("predictions.parquet") for run in runs]
         read = read_predicted(paths, task)
         values, counts = np.unique(read.label, return_counts=True)
         always = np.full(len(read.ids), values[counts.argmax()])

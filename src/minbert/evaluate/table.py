@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from minbert.base.files import write_text
 from minbert.evaluate.reading import DELTA_M, Of, Scores, read_scores
-from minbert.evaluate.seeds import over_seeds
-from minbert.evaluate.statistics import Interval
+from minbert.evaluate.seeds import Interval, over_seeds
 from minbert.evaluate.table_notes import FLOOR, OWN_RULE, has_published, marks, remarks
 from minbert.evaluate.text import (
     ABSENT,

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from statistics import fmean
 
-from minbert.evaluate.marks import FAVOURED
-from minbert.evaluate.reading import DELTA_M, score_title
+from minbert.evaluate.reading import DELTA_M, FAVOURED, score_title
 from minbert.evaluate.scoring import CORRELATIONS
-from minbert.evaluate.statistics import Interval
+from minbert.evaluate.seeds import Interval
 from minbert.evaluate.text import ABSENT, Line
 from minbert.spec.task import OWN_FILES, TASKS
 

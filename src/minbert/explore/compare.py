@@ -95,13 +95,14 @@ def compare(root: Path, one: str, other: str | None = None) -> Comparison:
 def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
     scores: Scores = {}
     files: dict[str, Path] = {}
+    rule, overall = _overall(one)
     for side, each in (("A", one), ("B", other)):
         for seed, keys in each.chosen.items():
-            for task, key in keys.items():
-                scores.setdefault(Of(side, "dev", task), {})[seed] = Score(np.nan, key, None)
+            whole = {rule: ""} if {*overall} <= keys.keys() else {}
+            for measure, key in (whole | keys).items():
+                scores.setdefault(Of(side, "dev", measure), {})[seed] = Score(np.nan, key)
                 folder = node_folder(each.root, "train", key, seed)
                 files[f"{key}.{seed}"] = folder / "predictions.parquet"
-    rule, overall = _overall(one)
     systems = Systems(scores, files, overall)
     rows, changed = [], []
     for measure in (*one.tasks, *([rule] if (rule, overall) == _overall(other) else [])):

@@ -9,11 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from minbert.evaluate.floors import against_floor
-from minbert.evaluate.marks import GUESS
 from minbert.evaluate.predictions import Predicted, read_predicted
-from minbert.evaluate.reading import METRIC_TITLES
+from minbert.evaluate.reading import GUESS, METRIC_TITLES
 from minbert.evaluate.scoring import accuracy, macro_f1, score_task
-from minbert.evaluate.statistics import NORMAL, Interval
+from minbert.evaluate.seeds import NORMAL, Interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, Values, listed, mean_of, present
 from minbert.spec.figures import OneTask

@@ -8,8 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from minbert.evaluate.predictions import read_predicted
-from minbert.evaluate.seeds import ranked
-from minbert.evaluate.statistics import Interval
+from minbert.evaluate.seeds import Interval, ranked
 from minbert.figures import style
 from minbert.figures.histories import dev_measures, last_stages
 from minbert.figures.inputs import Drawn, Inputs, listed, present
@@ -72,7 +71,7 @@ def ranking(options: OfSplit, inputs: Inputs) -> Drawn | None:
     """
     labels, split = inputs.variants, options.split
     paper = PaperScores(inputs, split)
-    names = [*ranked(paper.scores, paper.rule, split)]
+    names = [of.variant for of in ranked(paper.scores, paper.rule, split)]
     parts = {of.variant for of in paper.means if not paper.get(of.variant, paper.rule)}
     names += [name for name in labels if name in parts]
     means = {m: [paper.get(name, m) for name in names] for m in paper.measures}

@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from minbert.evaluate.reading import Of
-from minbert.evaluate.seeds import over_seeds
-from minbert.evaluate.statistics import Interval
+from minbert.evaluate.seeds import Interval, over_seeds
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs
 from minbert.figures.scored import OVER, PaperScores, points_note, published, read_scores, title_of

@@ -7,10 +7,8 @@ from typing import Any
 
 from minbert.evaluate import reading
 from minbert.evaluate.bootstrap import difference
-from minbert.evaluate.marks import GUESS
-from minbert.evaluate.reading import Of, Scores, score_title
-from minbert.evaluate.seeds import over_seeds
-from minbert.evaluate.statistics import Interval
+from minbert.evaluate.reading import GUESS, Of, Scores, score_title
+from minbert.evaluate.seeds import Interval, over_seeds
 from minbert.evaluate.systems import Systems
 from minbert.figures.inputs import Inputs, mean_of
 from minbert.spec.task import TASKS

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from minbert.base.files import whole
-from minbert.evaluate.statistics import Interval
+from minbert.evaluate.seeds import Interval
 from minbert.figures.inputs import Values
 
 SHEETS = Path(__file__).parent

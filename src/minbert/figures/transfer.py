@@ -3,7 +3,7 @@
 import numpy as np
 
 from minbert.base.errors import UserError
-from minbert.evaluate.statistics import Interval
+from minbert.evaluate.seeds import Interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, mean_of
 from minbert.figures.scored import CROSSED, PaperScores, gains

@@ -8,7 +8,7 @@ from typing import Any
 
 from minbert.base.progress import counted
 from minbert.data.parquet import read_file
-from minbert.evaluate.reading import Of, Score, score_title, tested
+from minbert.evaluate.reading import Score, score_title, tested
 from minbert.evaluate.scoring import score_task
 from minbert.evaluate.seeds import over_seeds, ranked
 from minbert.evaluate.table import SCORED
@@ -29,9 +29,8 @@ def best_variants(papers: Sequence[Paper], index: Sequence[Line]) -> Iterator[di
     """
     for name, about, scores, labels, _ in papers:
         rule, label, ours = about["rule"], None, None
-        for best in [*ranked(scores, rule)][:1]:
-            means = over_seeds(scores, about["overall_tasks"])
-            label, ours = labels[best], means[Of(best, "dev", rule)]
+        for best in ranked(scores, rule)[:1]:
+            label, ours = labels[best.variant], over_seeds(scores, about["overall_tasks"])[best]
         lines = (line for line in index if (line["paper"], line["split"]) == (name, "dev"))
         figures = [float(of) for line in lines if (of := line["overall_published"])]
         found = {"paper": name, "rule": rule, "label": label, "ours": ours}

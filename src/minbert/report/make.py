@@ -15,8 +15,8 @@ from minbert.base.files import write_text
 from minbert.base.progress import duration
 from minbert.evaluate import claims
 from minbert.evaluate.index import in_words
-from minbert.evaluate.marks import FAVOURED, GUESS
-from minbert.evaluate.statistics import Interval
+from minbert.evaluate.reading import FAVOURED, GUESS
+from minbert.evaluate.seeds import Interval
 from minbert.evaluate.table import FAILED, SCORED, sections, table_rows
 from minbert.evaluate.table_notes import remarks
 from minbert.evaluate.text import read_csv
