@@ -16,8 +16,7 @@ from scipy import stats
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from minbert.evaluate.bootstrap import SEED, _stream, overall_error, resampled, standard_error
-from minbert.evaluate.floors import against_floor
-from minbert.evaluate.score import delta_m
+from minbert.evaluate.score import against_floor, delta_m
 from minbert.evaluate.scoring import METRICS, overall, pearson, score_task, selection_score
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS

@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from minbert.base.files import write_text
-from minbert.evaluate.score import choose, choosing, choosing_tasks, read_runs
-from minbert.evaluate.scoring import overall
+from minbert.evaluate.score import candidates, choose, read_runs
+from minbert.evaluate.scoring import selection_score
 from minbert.evaluate.seeds import interval
 from minbert.evaluate.text import ABSENT, csv_text, markdown, markdown_table
 from minbert.spec.task import TASKS
@@ -31,35 +31,36 @@ def make(job: Job) -> None:
 
     The spec is what is said of the paper (`plan.outputs`).
     """
-    spec, runs = job.spec, read_runs(job.spec, job.need, {})
-    tuned = [
-        (of["name"], of["tried"], choosing_tasks(runs, of["tried"], spec["overall_tasks"]))
+    spec, runs = job.spec, read_runs(job)
+    tuned = {
+        of["name"]: candidates(runs, of["tried"], spec["overall_tasks"])
         for of in spec["variants"]
         if of["tried"]
-    ]
-    tasks = [task for task in TASKS if any(task in by for *_, by in tuned)]
+    }
+    has = {t for found in tuned.values() for of in found.values() for s in of.values() for t in s}
+    tasks = [task for task in TASKS if task in has]
     titles = [TASKS[task].title for task in tasks]
     cells = [["Row", "Settings", "Chosen", f"Overall, {spec['rule']}", *titles, "n"]]
     lines: list[dict[str, Any]] = []
-    for variant, tried, by in tuned:
-        best = choose(runs, tried, spec["rule"], by)
-        for name in tried:
-            halves = {seed: choosing(run) for seed, run in runs[name].items()}
-            scores = [overall(half, spec["rule"], by) or 0.0 for half in halves.values()]
-            means = {task: fmean(of[task] for of in halves.values()) for task in by if halves}
-            settings, chosen = spec["settings"][name], "yes" * (name == best)
+    for variant, found in tuned.items():
+        best = choose(found, spec["rule"])
+        for name, seeds in found.items():
+            settings, chosen, said = spec["settings"][name], "yes" * (name == best), ABSENT
             line = {"variant": variant, "candidate": name, "settings": settings, "chosen": chosen}
-            line |= {"seeds": " ".join(map(str, halves)), "asked": len(spec["seeds"])}
+            line |= {"seeds": " ".join(map(str, seeds)), "asked": len(spec["seeds"])}
             line["keys"] = " ".join(stage["key"] for stage in spec["stages"][name])
-            said = ABSENT
-            if scores:
-                mean = interval(scores)
+            of_tasks = [ABSENT] * len(tasks)
+            if seeds:
+                mean = interval([selection_score(of, spec["rule"]) for of in seeds.values()])
                 line |= {"score": mean.mean, "low": mean.low, "high": mean.high}
                 said = mean.in_words()
-            lines.append(line | {f"{task}_mean": of for task, of in means.items()})
-            of_each = (f"{means[t]:.3f}" if t in means else ABSENT for t in tasks)
+            for place, task in enumerate(tasks):
+                if scores := [of[task] for of in seeds.values() if task in of]:
+                    line[f"{task}_mean"] = fmean(scores)
+                    of_tasks[place] = f"{fmean(scores):.3f}"
+            lines.append(line)
             own = [spec["labels"][variant], settings, chosen or ABSENT, said]
-            cells.append([*own, *of_each, str(len(halves))])
+            cells.append([*own, *of_tasks, str(len(seeds))])
     columns = [*COLUMNS, *(f"{task}_mean" for task in tasks)]
     write_text(job.out / "tuning.csv", csv_text(columns, lines))
     count = len(spec["seeds"])

@@ -78,7 +78,7 @@ class Score(NamedTuple):
 
     The overall score of a row that is the best of other variants has the key "". `last` is
     the score after the last epoch, None if it was not measured. `floor` is the score's floor;
-    `p_floor` and `constant` are those of a task's run (`floors.against_floor`), None for others.
+    `p_floor` and `constant` are those of a task's run (`score.against_floor`), None for others.
     `error` is the standard error over examples, None for the gain over single tasks.
     """
 

@@ -1,21 +1,22 @@
 """The score table of all runs of a paper, made from their predictions."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import ArrayLike
+from scipy.special import bdtrc, ndtr, stdtr
 
 from minbert.data.labels import read_labels, with_labels
 from minbert.data.parquet import read_file, write_file
-from minbert.evaluate.bootstrap import overall_error
-from minbert.evaluate.floors import against_floor
+from minbert.evaluate.bootstrap import overall_error, standard_error
 from minbert.evaluate.reading import DELTA_M, SCHEMA, Score
-from minbert.evaluate.scoring import METRICS, overall
-from minbert.evaluate.text import Line
+from minbert.evaluate.scoring import METRICS, f1, overall, paired, score_task, selection_score
 from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
@@ -30,11 +31,8 @@ where a half of dev chose the epoch.
 Runs = dict[str, dict[int, Run]]
 """The runs of each variant by seed: those that have scores."""
 
-Need = Callable[[str], Path]
-"""Where a file is that is needed by this name (`Job.need`): `run.KEY.SEED` of each training."""
-
-Labels = Mapping[str, Mapping[str, float]]
-"""Labels of test rows that have none in the file: {task: {id: label}}."""
+Candidates = dict[str, dict[int, dict[str, float]]]
+"""By variant and seed, the scores by task that it is chosen by."""
 
 REPORTED = {
     "classification": ("accuracy", "macro_f1"),
@@ -46,23 +44,21 @@ REPORTED = {
 
 def make(job: Job) -> None:
     """Score every run of a paper."""
-    paths = job.needs("labels").items()
-    labels = {task: read_labels(path) for task, path in paths if path.is_file()}
-    write_file(job.out / "scores.parquet", score_paper(job.spec, job.need, labels))
+    write_file(job.out / "scores.parquet", score_paper(job))
 
 
-def score_paper(spec: Line, need: Need, labels: Labels) -> pa.Table:
+def score_paper(job: Job) -> pa.Table:
     """Return the score table (`SCHEMA`) of a paper of which the plan says `spec` (`plan.outputs`).
 
     Dev is always scored; test only of a variant that is `tested`, on the rows that have a label, or
-    get one from `labels`. Each task has a row for each of its metrics; a split with all tasks of
-    the overall score has two more, task `overall`, with metrics `normalised` and `plain` under the
-    variant's own key.
+    get one from the job's `labels`. Each task has a row for each of its metrics; a split with all
+    tasks of the overall score has two more, task `overall`, with metrics `normalised` and `plain`
+    under the variant's own key.
 
     Column `last` has the dev score after the last epoch, for a task's own metric and the overall
     scores; null if it was not measured, as for tasks that are only carried along. `floor` and
-    `error` are those of the same scores, `p_floor` and `constant` (`floors.against_floor`) of a
-    task's own metric; null elsewhere.
+    `error` are those of the same scores, `p_floor` and `constant` (`against_floor`) of a task's own
+    metric; null elsewhere.
 
     A tuned variant has the scores of the best of its settings, under that one's keys; its settings
     have no rows. One that is the best of others has theirs, on test even if they are not tested.
@@ -70,14 +66,14 @@ def score_paper(spec: Line, need: Need, labels: Labels) -> pa.Table:
     If the variant `single` has a run with the same seed, `overall` has the metric `delta_m` too, in
     per cent: the gain over that run.
     """
-    runs, tasks = read_runs(spec, need, labels), spec["overall_tasks"]
-    keys = {of["name"]: of["key"] for of in spec["variants"]}
+    spec, runs = job.spec, read_runs(job)
+    tasks, keys = spec["overall_tasks"], {of["name"]: of["key"] for of in spec["variants"]}
     # Tuned ones first, as others may be the best of these.
     for of in sorted(spec["variants"], key=lambda of: not of["tried"]):
         name, names = of["name"], of["tried"] or of["best_of"]
         if of["by"] == "task":
             runs[name] = best_of_each_task(runs, names)
-        elif best := choose(runs, names, spec["rule"], tasks):
+        elif best := choose(candidates(runs, names, tasks), spec["rule"]):
             runs[name] = runs[best]
             keys[name] = keys[best] if of["tried"] else ""
     rows: list[dict[str, Any]] = []
@@ -93,46 +89,81 @@ def score_paper(spec: Line, need: Need, labels: Labels) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def read_runs(spec: Line, need: Need, labels: Labels) -> Runs:
+def read_runs(job: Job) -> Runs:
     """Return the scores of the trained runs of each variant; what several share is read once.
 
     A run that lacks a file is left out whole, as half a run would look like one of fewer tasks.
     """
+    paths = job.needs("labels").items()
+    labels = {task: read_labels(path) for task, path in paths if path.is_file()}
 
     @cache
     def read(task: str, key: str, seed: int) -> Run:
-        return score_training(task, key, need(f"run.{key}.{seed}"), labels.get(task, {}))
+        return score_training(task, key, job.need(f"run.{key}.{seed}"), labels.get(task, {}))
 
     runs: Runs = {}
-    for of in spec["variants"]:
+    for of in job.spec["variants"]:
         found = runs[of["name"]] = {}
-        for seed in spec["seeds"]:
+        for seed in job.spec["seeds"]:
             parts = [read(task, key, seed) for task, key in of["tasks"].items()]
             if parts and all(parts):
                 found[seed] = {place: score for part in parts for place, score in part.items()}
     return runs
 
 
-def score_training(task: str, key: str, record: Path, labels: Mapping[str, float]) -> Run:
-    """Return the scores of a training on one of its tasks; none if it lacks a file."""
+def score_training(task: str, key: str, record: Path, labels: Mapping[str, float] = {}) -> Run:
+    """Return the scores of a training on one of its tasks; none if it lacks a file.
+
+    Rows without a label have one in `labels`, by id, or are left out.
+    """
     files = [record.with_name(f"{name}.parquet") for name in ("predictions", "history")]
     if not all(path.is_file() for path in files):
         return {}
-    table = read_file(files[0], ("id", "split", "prediction", "label"), {"task": task})
+    columns = ("id", "split", "prediction", "label")
+    table = with_labels(read_file(files[0], columns, {"task": task}), labels)
     metric, found = TASKS[task].metric, Run()
     for split in ("dev", "selection", "test"):
         rows = table.filter(pc.equal(table["split"], split))
-        rows = with_labels(rows, labels if split == "test" else {})
         if rows.num_rows:
             sides = [rows[name].to_numpy() for name in ("prediction", "label")]
-            for name in (metric, *REPORTED[TASKS[task].kind]):
-                found[split, task, name] = Score(METRICS[name](*sides), key)
             found[split, task, metric] = against_floor(task, *sides)._replace(key=key)
+            for name in REPORTED[TASKS[task].kind]:
+                found.setdefault((split, task, name), Score(METRICS[name](*sides), key))
     on_dev = {"split": "dev", "task": task, "metric": metric}
     epochs = read_file(files[1], ("epoch", "value"), on_dev).sort_by("epoch")
     for last in epochs["value"].to_pylist()[-1:]:
         found["dev", task, metric] = found["dev", task, metric]._replace(last=last)
     return found
+
+
+def against_floor(task: str, prediction: ArrayLike, label: ArrayLike) -> Score:
+    """Return the score of the predictions [n] of a run, with its floor on the same examples.
+
+    Accuracy: the share of the most frequent label, by McNemar's test in its exact form (sign test)
+    over the examples on which one of the two is right. Pearson's r and Spearman's rho: 0, by the t
+    test with n - 2 degrees of freedom. F1: always predicting class 1; Matthews' correlation: 0;
+    macro-F1: 1 / classes, which guessing as often as each class occurs comes to. These are tested
+    by the normal distribution with the standard error over examples. All tests are one-sided.
+    """
+    predicted, true = paired(prediction, label)
+    score, error = score_task(task, predicted, true), standard_error(task, predicted, true)
+    metric, n = TASKS[task].metric, len(true)
+    classes, counts = np.unique(true, return_counts=True)
+    if metric in ("pearson", "spearman"):
+        floor = 0.0
+        t = score * np.sqrt((n - 2) / max(1 - score**2, 1e-300)) if n > 2 else 0.0
+        p = stdtr(max(1, n - 2), -t)
+    elif metric == "accuracy":
+        right, always = predicted == true, true == classes[counts.argmax()]
+        won, lost = np.sum(right & ~always), np.sum(~right & always)
+        floor = float(always.mean())
+        # P(at least `won` of all) = P(more than `won` - 1), each with probability 1/2.
+        p = bdtrc(won - 1, won + lost, 0.5) if won else 1.0
+    else:
+        floor = {"f1": f1(np.ones(n), true), "macro_f1": 1 / len(classes)}.get(metric, 0.0)
+        p = ndtr((floor - score) / error) if error else score <= floor
+    constant = bool(np.all(predicted == predicted[0]))
+    return Score(score, "", None, floor, float(p), constant, error)
 
 
 def of_tasks(run: Run, split: str, column: str = "value") -> dict[str, float]:
@@ -145,41 +176,46 @@ def of_tasks(run: Run, split: str, column: str = "value") -> dict[str, float]:
     return found
 
 
-def choose(runs: Runs, names: Sequence[str], rule: str, among: Collection[str]) -> str:
-    """Return which of the variants `names` has the highest mean over seeds; "" if none has any.
+def candidates(runs: Runs, names: Sequence[str], among: Collection[str]) -> Candidates:
+    """Return what each run of the variants `names` is chosen by.
 
-    A run's score is by `rule`, over the tasks of `choosing_tasks`. Only those with the most seeds
-    are compared: one of whose runs failed would else be judged by those that went well. The first
-    wins a tie.
+    That is its scores on the half of dev that chose its epoch; without such a half, on dev. Test
+    decides nothing. Tasks are those `among` these, or if no run has one, all; a run that lacks one
+    is left out.
     """
-    tasks, values = choosing_tasks(runs, names, among), {}
-    for name in names:
-        scores = (overall(choosing(run), rule, tasks) for run in runs[name].values())
-        values[name] = [score for score in scores if score is not None]
-    most = max(map(len, values.values()), default=0)
-    means = {name: fmean(of) for name, of in values.items() if len(of) == most > 0}
+    found = {
+        name: {n: of_tasks(run, "selection") or of_tasks(run, "dev") for n, run in of.items()}
+        for name, of in ((name, runs[name]) for name in names)
+    }
+    has = {task for of in found.values() for scores in of.values() for task in scores}
+    tasks = [task for task in TASKS if task in (has.intersection(among) or has)]
+    return {
+        name: {n: {t: of[t] for t in tasks} for n, of in seeds.items() if {*tasks} <= of.keys()}
+        for name, seeds in found.items()
+    }
+
+
+def choose(found: Candidates, rule: str) -> str:
+    """Return which candidate has the highest mean over seeds, by `rule`; "" if none has any.
+
+    Only those with the most seeds are compared: one of whose runs failed would else be judged by
+    those that went well. The first wins a tie.
+    """
+    most = max(map(len, found.values()), default=0)
+    means = {
+        name: fmean(selection_score(scores, rule) for scores in seeds.values())
+        for name, seeds in found.items()
+        if len(seeds) == most > 0
+    }
     return max(means, key=lambda name: means[name], default="")
-
-
-def choosing(run: Run) -> dict[str, float]:
-    """Return the scores by task that a run is chosen by: of the half of dev that chose its epoch.
-
-    Without such a half, of dev. Test decides nothing.
-    """
-    return of_tasks(run, "selection") or of_tasks(run, "dev")
-
-
-def choosing_tasks(runs: Runs, names: Sequence[str], among: Collection[str]) -> list[str]:
-    """Return those tasks of the variants that are `among` these, or if none is, all of them."""
-    has = {task for name in names for run in runs[name].values() for task in choosing(run)}
-    return [task for task in TASKS if task in (has.intersection(among) or has)]
 
 
 def best_of_each_task(runs: Runs, names: Sequence[str]) -> dict[int, Run]:
     """Return runs of which each task is from the variant that is best by its own metric."""
     found: dict[int, Run] = {}
     for task in TASKS:
-        for seed, run in runs.get(choose(runs, names, "plain", [task]), {}).items():
+        best = choose(candidates(runs, names, [task]), "plain")
+        for seed, run in runs.get(best, {}).items():
             found.setdefault(seed, {}).update({of: s for of, s in run.items() if of[1] == task})
     return dict(sorted(found.items()))
 

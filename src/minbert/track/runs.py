@@ -41,7 +41,7 @@ def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
     Test scores count where there are labels. The tags list the tasks that were learnt, and others.
     """
     how, spec = record["outcome"], record["spec"]
-    parts = [score_training(task, "", job.out / "run.json", {}) for task in TASKS]
+    parts = [score_training(task, "", job.out / "run.json") for task in TASKS]
     scores = {place: score for part in parts for place, score in part.items()}
     took = {f"{COST}/{name}": (record | how).get(name) for name in _COSTS}
     metrics = {name: float(value) for name, value in took.items() if value is not None}
