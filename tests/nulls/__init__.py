@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from minbert.evaluate.bootstrap import System, difference, resampled
 from minbert.evaluate.claims import decision, holm, tail
-from minbert.evaluate.reading import Of, Score
-from minbert.evaluate.seeds import LEVEL, alike, over_seeds, own_spread, steadied
+from minbert.evaluate.reading import LEVEL, Of, Score
+from minbert.evaluate.seeds import alike, over_seeds, own_spread, steadied
 
 ROWS, CLAIMS = 12, 23
 """Rows and claims of one paper; the four have 7 to 13 and 14 to 28."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -101,7 +102,7 @@ def score(
     *variants: dict[str, Any],
     seeds: Iterable[int] = (0,),
     at: str = "{}.{}",
-    labels: Mapping[str, Mapping[str, float]] = {},
+    labels: Mapping[str, Path] = {},
     **more: Any,
 ) -> list[dict[str, Any]]:
     """Score variants of paper `p` to `path`, beside which their runs lie `at` KEY and SEED.
@@ -116,6 +117,6 @@ def score(
     blank = {"key": "own", "tasks": {}, "tried": [], "tuned_for": None, "best_of": [], "by": ""}
     spec = {"paper": "p", "rule": "plain", "single": None, "overall_tasks": OVERALL_TASKS}
     spec |= {"seeds": seeds, "variants": [blank | {"tested": False} | of for of in variants]}
-    table = score_paper(spec | more, need, labels)
-    pq.write_table(table, path)
+    job: Any = SimpleNamespace(spec=spec | more, need=need, needs=lambda _: labels)
+    pq.write_table(table := score_paper(job), path)
     return table.to_pylist()

@@ -11,6 +11,7 @@ import numpy as np
 from factories import history, put_rows, score
 
 from minbert.data.examples import Example, write_examples
+from minbert.data.labels import SCHEMA as LABELS
 from minbert.evaluate.scoring import overall
 from minbert.figures.inputs import Inputs
 from minbert.spec.task import TASKS
@@ -145,12 +146,11 @@ def write_scores(
         if not at.exists():
             history(at / "history.parquet")
             write_predictions(at / "predictions.parquet", tasks, quality, seed)
-    labels = {
-        task: {
-            f"{task}-test-{n}": label for n, label in enumerate(labels_of(task, "test").tolist())
-        }
-        for task in tasks
-    }
+    labels = {}
+    for task in tasks:
+        values = enumerate(labels_of(task, "test").tolist())
+        rows = ({"id": f"{task}-test-{n}", "label": label} for n, label in values)
+        labels[task] = put_rows(path.with_name(f"{task}.labels"), rows, LABELS)
     variants = [
         {"name": name, "key": name, "tasks": dict.fromkeys(tasks, name), "tested": name in tested}
         for name in found

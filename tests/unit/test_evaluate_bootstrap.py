@@ -9,7 +9,7 @@ from nulls.__main__ import SPREADS
 from scipy.stats import t
 
 from minbert.evaluate.bootstrap import Estimate, System, difference, resampled
-from minbert.evaluate.seeds import LEVEL
+from minbert.evaluate.reading import LEVEL
 
 
 @pytest.mark.parametrize(("seeds", "spread"), [(1, "-"), (2, "0.5 and 3")])

@@ -10,7 +10,7 @@ import pytest
 from factories import history, predictions, score
 
 from minbert.evaluate.reading import SCHEMA, Score, read_scores
-from minbert.evaluate.score import Run, best_of_each_task, choose
+from minbert.evaluate.score import Run, best_of_each_task, candidates, choose
 from minbert.spec.task import TASKS
 
 # (task, split) -> (predictions, labels); None in place of the labels: they are not public
@@ -172,7 +172,7 @@ RUNS = {
 )
 def test_the_best_of_others(order: str, rule: str, expected: str) -> None:
     """The first of equals, among those with the most seeds."""
-    assert choose(RUNS, order.split(), rule, THREE) == expected
+    assert choose(candidates(RUNS, order.split(), THREE), rule) == expected
 
 
 def test_each_task_is_from_its_own_best() -> None:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
+from minbert.evaluate.reading import LEVEL
 from minbert.evaluate.scoring import CORRELATIONS, METRICS, Floats, accuracy, paired, pearson
-from minbert.evaluate.seeds import LEVEL, Run, Spread, own_spread
+from minbert.evaluate.seeds import Run, Spread, own_spread
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 

@@ -12,8 +12,7 @@ from scipy.special import stdtr
 
 from minbert.base.files import write_text
 from minbert.evaluate.bootstrap import RESAMPLES, Estimate, System, difference
-from minbert.evaluate.reading import FAVOURED, read_scores
-from minbert.evaluate.seeds import LEVEL
+from minbert.evaluate.reading import FAVOURED, LEVEL, read_scores
 from minbert.evaluate.systems import LAST, LEAST, Systems
 from minbert.evaluate.text import (
     ABSENT,

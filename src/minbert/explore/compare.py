@@ -99,7 +99,7 @@ def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
     for side, each in (("A", one), ("B", other)):
         for seed, keys in each.chosen.items():
             whole = {rule: ""} if {*overall} <= keys.keys() else {}
-            for measure, key in (whole | keys).items():
+            for measure, key in {**whole, **keys}.items():
                 scores.setdefault(Of(side, "dev", measure), {})[seed] = Score(np.nan, key)
                 folder = node_folder(each.root, "train", key, seed)
                 files[f"{key}.{seed}"] = folder / "predictions.parquet"
