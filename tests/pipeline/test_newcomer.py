@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
+import shlex
 
 import pytest
 
@@ -48,3 +50,17 @@ def test_parts_and_rows_of_ones_own(project: Project) -> None:
     with (project.root / "variants.tsv").open(encoding="utf-8", newline="") as listed:
         keys = {row["variant"]: row["key"] for row in csv.DictReader(listed, delimiter="\t")}
     check_store(project, [project.root / "store" / "train" / keys[row] / "seed0" for row in rows])
+
+
+def test_the_first_hour(project: Project) -> None:
+    """The commands of the page, but for the server, on the tiny grid in place of the demo's."""
+    section = TEXT.partition("\n## A variant\n")[2].partition("\n### ")[0]
+    grid, config, block = re.findall(r"^```(?:yaml)?\n(.*?)^```$", section, re.M | re.S)
+    (project.folder / "workflow/grids/depth.yaml").write_text(grid, encoding="utf-8")
+    (project.folder / "depth.yaml").write_text(config, encoding="utf-8")
+    lines = block.replace("workflow/overlays/demo.yaml", "config.yaml").splitlines()
+    words = [shlex.split(line, comments=True) for line in lines if " ui " not in line]
+    plan, _, compared, predicted, on_gpu = (project.run(*command) for command in words)
+    assert "hybrid-bert-embeddings" in plan and "hybrid-bert-embeddings" in on_gpu
+    assert (project.folder / "results/depth/only/report.html").exists()
+    assert "shared_layers" in compared and json.loads(predicted)["task"] == "sst"

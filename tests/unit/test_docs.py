@@ -12,8 +12,9 @@ from own_tasks import using
 from pages.configuration import configuration_page
 from pages.pictures import BYTES, PICTURES
 from pages.rows import rows_page
+from snakemake.cli import get_argument_parser
 
-from minbert.commands.cli import COMMANDS, STEPS
+from minbert.commands.cli import COMMANDS, CONFIGURED, STEPS
 from minbert.plan.outputs import FIGURES
 from minbert.spec.config import load_config
 from minbert.spec.figures import FIGURE_KINDS
@@ -57,14 +58,17 @@ def slugs(text: str) -> set[str]:
 
 def blocks(name: str, language: str = "") -> list[str]:
     """Return the fenced blocks of a page that are in `language`."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT[name], re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```(.*)\n((?:.*\n)*?)```$", TEXT[name], re.MULTILINE)
+    return [text for of, text in found if of == language]
 
 
 def commands(name: str) -> Iterator[str]:
     """Yield the lines of a page's plain blocks, and its code spans."""
     for block in blocks(name):
-        yield from (line.partition("#")[0].strip() for line in block.splitlines())
-    yield from re.findall(r"`([^`\n]+)`", TEXT[name])
+        lines = block.replace("\\\n", " ").splitlines()
+        yield from (line.partition("#")[0].strip() for line in lines)
+    for paragraph in re.sub(r"^ *```.*?^ *```$", "", TEXT[name], flags=re.M | re.S).split("\n\n"):
+        yield from re.findall(r"`([^`]+)`", " ".join(paragraph.split()))
 
 
 @every_page
@@ -106,17 +110,35 @@ def test_modules_of_the_architecture_exist() -> None:
 
 
 @every_page
-def test_commands_that_are_named_exist(name: str) -> None:
+def test_commands_that_are_named_exist_and_take_these_options(name: str) -> None:
+    """Options that the list of changes names may be gone."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    variables = set(re.findall(r"\$\((?:(?:if|or) \$\()?([A-Z]+)", makefile))
+    ours, flags = {**COMMANDS, **STEPS}, get_argument_parser()._option_string_actions
     for line in commands(name):
-        words = re.sub(r"^(?:\.venv/bin/)", "", line).split()
-        if len(words) < 2 or words[1].startswith("-") or words[1].isupper():
+        words = re.sub(r"^(?:\S+=\S* )*(?:\.venv/bin/)?", "", line).split()
+        if len(words) < 2 or words[1].isupper():
             continue
+        options = {word.partition("=")[0] for word in words[1:] if word.startswith("-")}
         if words[0] == "make":
             assert words[1] in targets, f"{name}: no target for '{line}'"
-        if words[0] == "minbert":
-            assert words[1] in {**COMMANDS, **STEPS}, f"{name}: no command for '{line}'"
+            given = set(re.findall(r"\b([A-Z]+)=", " ".join(words)))
+            assert given <= variables, f"{name}: {line}: {given - variables}"
+        known = {*flags} if words[0] == "snakemake" else {*options}
+        if words[0] == "minbert" and not words[1].startswith("-"):
+            assert words[1] in ours, f"{name}: no command for '{line}'"
+            known = {*ours[words[1]].options, *(CONFIGURED if words[1] in COMMANDS else ())}
+        assert options <= known or name == "CHANGELOG.md", f"{name}: {line}: {options - known}"
+
+
+@every_page
+def test_commands_are_the_same_in_bash_and_zsh(name: str) -> None:
+    """Zsh neither splits an unquoted variable, nor leaves brackets and stars that match nothing."""
+    for block in blocks(name):
+        for line in block.splitlines():
+            bare = re.sub(r"\"[^\"]*\"|'[^']*'", "", line.partition("#")[0])
+            assert not re.search(r"\$\w|[\[\]*?]", bare), f"{name}: {line}"
 
 
 def test_the_page_of_the_configuration_is_what_its_fields_say() -> None:
@@ -143,7 +165,7 @@ def resolved(*examples: Path, **settings: Any) -> dict[str, Variant]:
 # The last one needs the parts of the page: tests/pipeline/test_newcomer.py.
 *YAML, _ = blocks("docs/adding.md", "yaml")
 GRIDS = [text for text in YAML if text.startswith("paper: ")]
-(OWN,) = (text for text in YAML if text not in GRIDS)
+(OWN,) = (text for text in YAML if text.startswith("tasks:"))
 
 
 @pytest.mark.parametrize("example", GRIDS)
