@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from own_tasks import NEWS, using
 from trained_root import run_folder
@@ -18,7 +19,8 @@ from trained_root import run_folder
 import minbert
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
-from minbert.data.parquet import read_file
+from minbert.data.parquet import read_file, write_file
+from minbert.evaluate.reading import SCHEMA
 from minbert.explore.results import Results
 from minbert.model.weights import load_weights
 from minbert.plan.plan import Plan
@@ -66,7 +68,7 @@ def test_variants_and_runs_are_those_of_the_plan(results: Results, trained_plan:
     record = read_json(run_folder(trained_plan, "frozen") / "run.json")
     assert one["state"] == "finished" and one["parameters"] == record["parameters"]
     assert one["best_epoch"] == record["outcome"]["best_epoch"] and one["device"] == "cpu"
-    assert repr(results).endswith("variants of one, two; runs: 8 finished, 1 not run>")
+    assert repr(results).endswith("base/results: {'finished': 8, 'not run': 1}>")
 
 
 def test_the_state_of_a_run_that_has_not_finished(root: Path, trained_plan: Plan) -> None:
@@ -157,9 +159,10 @@ def test_scores_are_those_published_of_whole_grids_then_of_a_part(
     part = root / "only" / "tables" / "scores.parquet"
     part.parent.mkdir(parents=True)
     again = whole.assign(value=0.125)
-    pd.concat([again, again.assign(variant="apart")]).to_parquet(part, index=False)
+    both = pd.concat([again, again.assign(variant="apart")])
+    write_file(part, pa.Table.from_pandas(both, SCHEMA, preserve_index=False))
     found = results.scores
-    pd.testing.assert_frame_equal(found.iloc[: len(whole)], whole, check_dtype=False)
+    pd.testing.assert_frame_equal(found.iloc[: len(whole)], whole)
     assert set(found.iloc[len(whole) :]["variant"]) == {"apart"}
     for made in (root / "published.json", path, part):
         made.unlink()

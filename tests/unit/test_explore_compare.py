@@ -60,19 +60,19 @@ def test_what_differs_is_listed_stage_by_stage(root: Path) -> None:
     found = compare(root, "one/three", "frozen")
     settings = found.spec.set_index("name")
     assert settings.loc["trainable", ["A", "B"]].tolist() == ["all", "heads"]
-    assert "main  tasks.sts changed" in str(found)
+    assert "main trainable all heads" in " ".join(str(found).split())
     # What else differs follows from these.
     assert not any(name.startswith(("code of", "input")) for name in settings.index)
     assert "normalised" not in set(found.scores["task"])
     found = compare(root, "one/three", "staged")
-    assert found.spec.iloc[-1].tolist() == ["None / again", "stage", None, "again"]
+    assert found.spec.iloc[-1][["stage", "name", "A"]].tolist() == ["None / again", "stage", None]
     scores = found.scores.set_index("task")
     for side in ("A", "B"):
         sst, para, sts = scores.loc[["sst", "para", "sts"], side]
         assert scores.loc["normalised", side] == pytest.approx((sst + para + (sts + 1) / 2) / 3)
     found = compare(root, "one/three", "one/three")
     assert "the same training" in str(found)
-    assert not found.scores[["difference", "low", "high"]].to_numpy().any()
+    assert not found.scores["difference"].any()
 
 
 def test_differences_have_intervals(root: Path, trained_plan: Plan) -> None:
@@ -145,10 +145,10 @@ def test_before_and_after_an_edit(edited: Plan, trained_plan: Plan) -> None:
     path = edited.root / "store" / "spec" / f"train-{new.key}.json"
     text, module = path.read_text(encoding="utf-8"), "model.pooling"
     path.write_text(text.replace(new.code[f"minbert.{module}"], "f" * 64), encoding="utf-8")
-    assert f"code of {module} changed" in str(compare(edited.root, "frozen"))
+    assert f"code of {module} " in str(compare(edited.root, "frozen"))
     trained_root.publish(edited)  # as after a failure, whose partial results are published
     shutil.rmtree(new.folder(edited.root, 0))
-    assert "not trained yet" in compare(edited.root, "frozen").about[1]
+    assert "not trained" in compare(edited.root, "frozen").about[1]
 
 
 def test_the_command_prints_it(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

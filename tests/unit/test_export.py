@@ -156,8 +156,8 @@ def test_every_encoder_and_head_gives_the_same_logits_elsewhere_as_do_trained_va
     ("variant", "task", "told"),
     [
         ("staged", None, "sst, para, sts have no encoder in common; name one"),
-        ("adapted", "sst", "'trainable: adapters' has no form as a standard encoder"),
-        ("fused", None, "'trainable: fusion' has no form"),
+        ("adapted", "sst", "'adapters' has no form as a standard encoder"),
+        ("fused", None, "'fusion' has no form"),
         ("later", "sst", "variant 'later' is not trained yet"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from minbert.commands.cli import main
 from minbert.model.weights import load_weights, save_weights
 from minbert.plan.plan import Plan
 from minbert.predict import predict as command
-from minbert.predict.predict import predict, written
+from minbert.predict.predict import predict
 from minbert.spec.task import TASKS
 
 Printed = pytest.CaptureFixture[str]
@@ -146,20 +145,3 @@ def test_sentences_may_stand_before_and_after_options(monkeypatch: pytest.Monkey
     for given in asked:
         assert (given["variant"], given["task"]) == ("v", "sst")
         assert given["sentences"] == ["a b", "- c"]
-
-
-def test_a_file_is_written_whole_or_stays_and_a_pipe_is_written_into(tmp_path: Path) -> None:
-    path, link, pipe = tmp_path / "folder" / "out", tmp_path / "link", tmp_path / "pipe"
-    link.symlink_to(path)
-    with written(link) as file:
-        file.write("é\r\n")
-    with pytest.raises(ZeroDivisionError), written(path) as file:
-        file.write(f"new {1 / 0}\n")
-    assert path.read_bytes() == "é\r\n".encode() and link.is_symlink()
-    assert os.listdir(path.parent) == ["out"]
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    with written(pipe) as file:
-        file.write("a")
-    assert os.read(reader, 9) == b"a" and pipe.is_fifo()
-    os.close(reader)

@@ -18,7 +18,7 @@ def planned(tmp_path: Path) -> Planned:
 
 def keys(planned: Planned, variant: str, seed: int | None = None) -> dict[str, str]:
     found = find(planned.root, variant)
-    return {task: run.key for task, run in found.runs(found.tasks, seed).items()}
+    return {task: run.key for task, run in found.runs(found.chosen, seed).items()}
 
 
 def test_the_last_stage_that_has_a_task_counts_and_the_smallest_seed_that_all_tasks_have(
@@ -29,8 +29,8 @@ def test_the_last_stage_that_has_a_task_counts_and_the_smallest_seed_that_all_ta
     planned.stage("b1", "sst", "other")
     assert keys(planned, "staged") == {"sst": "a2", "para": "a1", "sts": "a2"}
     found = find(planned.root, "staged")
-    assert list(found.tasks) == ["sst", "para", "sts"]
-    assert {run.seed for run in found.runs(found.tasks).values()} == {2}
+    assert list(found.chosen) == ["sst", "para", "sts"]
+    assert {run.seed for run in found.runs(found.chosen).values()} == {2}
     assert found.run("para").seed == 1
     assert found.run("sst", 10).file("run.json") == planned.folder("a2", 10) / "run.json"
 
@@ -54,7 +54,7 @@ def test_the_best_of_others_is_found_in_the_score_table(planned: Planned) -> Non
         ("hybird", None, None, r"no variant 'hybird', but p/hybrid, .*Did you mean 'hybrid'\?"),
         ("pp/later", None, None, r"no variant 'pp/later'.*Did you mean 'p/later'\?"),
         ("twice", None, None, "several papers have the variant 'twice', but p/twice, q/twice"),
-        ("hybrid@b1", None, None, "no training of key 'b1', but a1"),
+        ("hybrid@b1", None, None, "'hybrid': has no training of key 'b1'"),
         ("later", None, None, r"not trained yet on sst with one seed .* `snakemake --cores 2 all`"),
         ("halves", "sst", 3, r"not trained yet on sst with seed 3, but with \[0, 2\]"),
         ("halves", "pare", None, r"no task 'pare'; it has sst, para. Did you mean 'para'"),
@@ -79,7 +79,7 @@ def test_what_cannot_be_had_says_the_way_out(
         find(planned.root, variant).run(task, seed).file("weights")
     found = find(planned.root, "halves")
     with pytest.raises(UserError, match="not trained yet on sst, para with one seed for all"):
-        found.runs(found.tasks)
+        found.runs(found.chosen)
 
 
 def test_a_folder_without_results_is_told(planned: Planned) -> None:
@@ -94,7 +94,7 @@ def test_a_key_is_that_of_an_earlier_result(planned: Planned) -> None:
     for key in trained:
         planned.plan([["p", "one", "main", "sst", key, "backbone", "one", ""]])
     found = find(planned.root, "one")
-    assert found.stages == {"main": "c1c1"} and not found.chosen
+    assert found.stages == {"main": "c1c1"} and found.chosen == {"sst": {}}
     assert keys(planned, "one@a1") == {"sst": "a1a1"}
     assert keys(planned, "p/one@b1b1") == {"sst": "b1b1"}
     (planned.root / "store/spec/train-b1b1.json").unlink()  # as `minbert gc --delete` does

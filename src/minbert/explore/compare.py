@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +14,17 @@ import numpy as np
 import pandas as pd
 
 from minbert.base.errors import UserError
-from minbert.data.parquet import read_file
-from minbert.evaluate.bootstrap import difference
+from minbert.evaluate.bootstrap import System, difference, resampled
 from minbert.evaluate.predictions import Predicted, read_predicted
-from minbert.evaluate.reading import Of, Score, Scores
-from minbert.evaluate.systems import Systems
-from minbert.explore.run import TEXTS, sentences
+from minbert.evaluate.scoring import Floats, averaged
 from minbert.plan import describe as plans
-from minbert.predict.resolve_run import ResolvedVariant, find, versions
+from minbert.predict.resolve_run import TEXTS, ResolvedVariant, find, versions
 from minbert.report.worst import over_runs
-from minbert.spec.task import TASKS
-from minbert.store.job import node_folder
 from minbert.store.plans import read_description
 
 SPEC = ["stage", "name", "A", "B"]
 SCORES = ["task", "A", "B", "difference", "low", "high", "seeds_A", "seeds_B", "n"]
-EXAMPLES = ["task", "change", "id", "label", "A", "B", *TEXTS]
+EXAMPLES = ["task", "change", "id", "label", "A", "B", *TEXTS[1:]]
 WORSE, BETTER = "right to wrong", "wrong to right"
 SHOWN, LONGEST = 3, 100
 """Examples of each task and change in the text, and characters of a sentence there."""
@@ -52,75 +48,60 @@ class Comparison:
     examples: pd.DataFrame
 
     def __str__(self) -> str:
+        def table(frame: pd.DataFrame, digits: str) -> str:
+            return frame.to_string(index=False, float_format=digits.format, max_colwidth=LONGEST)
+
         blocks = ["\n".join(f"{side}  {of}" for side, of in zip("AB", self.about, strict=True))]
-        spec = [
-            f"{stage}  {said}"
-            for stage, name, *pair in self.spec.to_numpy()
-            for said in plans.shown({name: (pair[0], pair[1])})
-        ]
-        blocks.append("\n".join(spec) or "the same training")
-        table = self.scores.to_string(index=False, float_format="{:.3f}".format)
-        blocks.append(f"{table}\nB - A on dev, with its 95 % interval over examples and seeds.")
+        blocks.append(table(self.spec, "{:.3g}") if len(self.spec) else "the same training")
+        blocks.append(table(self.scores, "{:.3f}"))
+        blocks[-1] += "\nB - A on dev, with its 95 % interval over examples and seeds."
         if len(self.examples):
             ways = self.examples.groupby(["task", "change"])
-            blocks.append(ways.size().rename("examples").reset_index().to_string(index=False))
-            shown = ways.head(SHOWN).dropna(axis=1, how="all")
-            digits = "{:.3g}".format
-            blocks.append(shown.to_string(index=False, float_format=digits, max_colwidth=LONGEST))
+            blocks.append(ways.size().to_string())
+            blocks.append(table(ways.head(SHOWN).dropna(axis=1, how="all"), "{:.3g}"))
         return "\n\n".join(blocks)
 
 
 def compare(root: Path, one: str, other: str | None = None) -> Comparison:
     """Return how the variant `other` differs from `one` (names as `resolve_run.find` takes them).
 
-    Without `other`, one result of `one` is compared with another, in the order in which they were
-    trained: what is published with the latest one beside it, or with the one that `@KEY` names. One
-    that is not trained yet comes last.
+    Without `other`, two results of `one` are compared, in the order in which they were planned:
+    what is published, or `@KEY` names, with the first of `versions` that was trained otherwise.
     """
     first = find(root, one)
-    second = find(root, other or f"{first.paper}/{first.name}")
     if other is not None:
-        return _compare(first, second)
-    every = [first, *versions(root, f"{first.paper}/{first.name}")]
-    found = next((of for of in every if of.chosen and of.stages != second.stages), None)
-    if found is None:
+        return _compare(first, find(root, other))
+    every = versions(root, f"{first.paper}/{first.name}")
+    others = [of for of in every if of.seeds() and of.stages != first.stages]
+    if not others:
         raise UserError(
             f"{root}: {first.paper}: variant '{first.name}' has no earlier result in the store "
             "(`minbert gc --delete` removes what the configuration no longer needs); name a "
             "second variant to compare it with"
         )
-    return _compare(*sorted((found, second), key=lambda of: (not of.chosen, _trained(of))))
+    return _compare(*sorted([first, others[0]], key=lambda of: of.record["written"]))
 
 
 def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
-    scores: Scores = {}
-    files: dict[str, Path] = {}
+    sides, scores, examples, changed = (one, other), dict[str, Floats](), dict[str, int](), []
+    counts = [len(of.seeds()) for of in sides]
+    for task in one.chosen if all(counts) else ():
+        with suppress(UserError):  # Only one of them has it, or their examples differ.
+            runs = (of.run(task, seed) for of in sides for seed in of.seeds())
+            read = read_predicted((run.file("predictions.parquet") for run in runs), task)
+            scores[task] = resampled(task, read.prediction, read.label)
+            examples[task] = len(read.ids)
+            changed.append(_changed(task, read.split(counts), one))
     rule, overall = _overall(one)
-    for side, each in (("A", one), ("B", other)):
-        for seed, keys in each.chosen.items():
-            whole = {rule: ""} if {*overall} <= keys.keys() else {}
-            for measure, key in {**whole, **keys}.items():
-                scores.setdefault(Of(side, "dev", measure), {})[seed] = Score(np.nan, key)
-                folder = node_folder(each.root, "train", key, seed)
-                files[f"{key}.{seed}"] = folder / "predictions.parquet"
-    systems = Systems(scores, files, overall)
-    rows, changed = [], []
-    for measure in (*one.tasks, *([rule] if (rule, overall) == _overall(other) else [])):
-        try:
-            found = systems.of(measure)
-        except UserError:  # Their examples differ.
-            continue
-        if len(found) < 3:  # One side and `MAJORITY`.
-            continue
-        a, b = found["A"], found["B"]
-        change = difference(b, a, 0.0 if a.runs == b.runs else 1 / a.examples)
+    if (rule, overall) == _overall(other) and {*overall} <= scores.keys():
+        scores[rule] = averaged({task: scores[task] for task in overall}, rule)
+        examples[rule] = sum(examples[task] for task in overall)
+    rows = []
+    for measure, drawn in scores.items():
+        a, b = (System(of) for of in np.split(drawn, counts[:1], axis=1))
+        change = difference(b, a, 1 / examples[measure])
         means = (side.scores[0].mean() for side in (a, b))
-        numbers = *means, change.value, *change.interval(), a.seeds, b.seeds, a.examples
-        rows.append((measure, *numbers))
-        if measure in TASKS:
-            paths = (files[run[measure]] for run in (*a.runs, *b.runs))
-            sides = read_predicted(paths, measure).split([a.seeds, b.seeds])
-            changed.append(_changed(measure, sides, one))
+        rows.append((measure, *means, change.value, *change.interval(), *counts, examples[measure]))
     return Comparison(
         (_about(one), _about(other)),
         pd.DataFrame(_spec(one, other), columns=SPEC, dtype=object),
@@ -131,38 +112,29 @@ def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
 
 def _about(found: ResolvedVariant) -> str:
     stages = ", ".join(f"{stage} {key}" for stage, key in found.stages.items())
-    when = f"trained {_trained(found):%Y-%m-%d %H:%M}" if found.chosen else "not trained yet"
-    return f"{found.paper}/{found.name} ({stages}), {when}"
-
-
-def _trained(found: ResolvedVariant) -> datetime:
-    """Return when the last of a variant's trainings ended; long ago if none did."""
-    runs = [(key, seed) for seed, keys in found.chosen.items() for key in keys.values()]
-    paths = (node_folder(found.root, "train", *run) / "history.parquet" for run in runs)
-    times = chain(*(read_file(path, ["time"])["time"].to_pylist() for path in paths))
-    return datetime.fromtimestamp(max(times, default=0))
+    when = f"planned {datetime.fromtimestamp(found.record['written']):%Y-%m-%d %H:%M}"
+    return (
+        f"{found.paper}/{found.name} ({stages}), {when}{'' if found.seeds() else ', not trained'}"
+    )
 
 
 def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, ...]]:
     """Yield (stage, name, A, B) of all that differs; stages match by place."""
-    for stage, their in zip_longest(one.stages, other.stages):
-        name = stage if stage == their else f"{stage} / {their}"
-        if stage is None or their is None:
-            yield name, "stage", stage, their
-            continue
-        old = read_description(one.root, "train", one.stages[stage])
-        new = read_description(other.root, "train", other.stages[their])
-        for of, pair in plans.changes(plans.facts(old), plans.facts(new)).items():
+    for stages in zip_longest(one.stages.items(), other.stages.items(), fillvalue=(None, "")):
+        names, keys = zip(*stages, strict=True)
+        old, new = (
+            plans.facts(read_description(one.root, "train", key)) if key else {} for key in keys
+        )
+        for of, pair in plans.changes(old, new).items():
             # A module or an input that only one of them has follows from a setting.
-            if of.startswith("stage.") or (" " in of and all(pair)):
-                yield name, of.removeprefix("stage."), *pair
+            if of.startswith("stage") or (" " in of and all(pair)):
+                yield " / ".join(dict.fromkeys(map(str, names))), of.removeprefix("stage."), *pair
 
 
 def _overall(found: ResolvedVariant) -> tuple[str, list[str]]:
     """Return the rule and the tasks of the overall score of a variant's paper."""
-    key = found.record["papers"][found.paper]["scores"]
-    spec = read_description(found.root, "scores", key)["spec"]
-    return spec["rule"], spec["overall_tasks"]
+    facts = found.record["papers"][found.paper]
+    return facts["rule"], facts["overall_tasks"]
 
 
 def _changed(task: str, sides: Sequence[Predicted], one: ResolvedVariant) -> pd.DataFrame:
@@ -175,4 +147,4 @@ def _changed(task: str, sides: Sequence[Predicted], one: ResolvedVariant) -> pd.
     frame["moved"] = np.abs(new.error - old.error)
     frame = frame[(was - 0.5) * (now - 0.5) < 0]
     frame = frame.sort_values("moved", ascending=False, kind="stable")
-    return frame.merge(sentences(one.run(task)), how="left", on="id")[EXAMPLES]
+    return frame.merge(one.run(task).sentences().to_pandas(), how="left", on="id")[EXAMPLES]

@@ -21,8 +21,8 @@ from minbert.spec.parts import load_part
 from minbert.spec.task import TASKS
 
 CARD = Path(__file__).with_name("card.md.j2")
-KNOWN = {"mlp", "cosine", "cls", "mean", "max"}
-"""The heads and poolings that the code in the card knows."""
+KNOWN = {"all", "heads", "lora", "mlp", "cosine", "cls", "mean", "max"}
+"""What may be trained, so that the encoder is a standard one, and what the card's code knows."""
 
 
 def export(
@@ -41,18 +41,17 @@ def export(
     """
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder}: has files already; expected a new or an empty folder")
-    found = find(results, variant)
-    tasks = [task] if task else found.tasks
-    runs = found.runs(tasks, seed)
-    made = Predictor.of(runs[tasks[0]], "cpu")
-    own = any(made.model.encoder.own.state_dict())
-    if len({run.key for run in runs.values()}) > 1 or (own and len(tasks) > 1):
+    runs = find(results, variant).runs([task] if task else (), seed)
+    tasks, (run, *_) = [*runs], runs.values()
+    made = Predictor.of(run, "cpu")
+    own = any(made.module.encoder.own.state_dict())
+    if len(tasks) > 1 and (own or len({each.key for each in runs.values()}) > 1):
         raise UserError(
             f"{', '.join(tasks)} have no encoder in common; name one of them (--task), and export "
             "each to a folder of its own"
         )
     write_model(folder, made, tasks)
-    write_text(folder / "README.md", card(runs[tasks[0]], tasks))
+    write_text(folder / "README.md", card(run, tasks))
     return f"{folder}: {', '.join(tasks)}"
 
 
@@ -61,21 +60,19 @@ def write_model(folder: Path, made: Predictor, tasks: Sequence[str]) -> None:
 
     Raises `UserError` for what has no plain form. Merges what LoRA changed in the model.
     """
-    spec, encoder = made.model.spec, made.model.encoder
+    spec, encoder = made.module.spec, made.module.encoder
     merge_lora(encoder)
     state = {**encoder.shared.state_dict(), **encoder.own[tasks[0]].state_dict()}
-    parts = {part for of in tasks for part in (spec.tasks[of].head.name, spec.tasks[of].pooling)}
-    if any(".adapter." in name for name in state):
-        parts.add(f"trainable: {spec.trainable}")
-    if strange := parts - KNOWN:
+    parts = [part for of in tasks for part in (spec.tasks[of].head.name, spec.tasks[of].pooling)]
+    if strange := {spec.trainable, *parts} - KNOWN:
         raise UserError(
             f"'{min(strange)}' has no form as a standard encoder and layers that the code of the "
             f"card knows ({', '.join(sorted(KNOWN))}); use `minbert predict` (docs/predicting.md)"
         )
     heads = {f"pooler.{of}": state[f"pooler.dense.{of}"] for of in ("weight", "bias")}
-    for name, tensor in made.model.state_dict().items():
+    for name, tensor in made.module.state_dict().items():
         part, _, rest = name.partition(".")
-        if part in ("heads", "convolutions") and rest.startswith(tuple(f"{of}." for of in tasks)):
+        if part in ("heads", "convolutions") and rest.partition(".")[0] in tasks:
             heads[rest] = tensor
     facts = {
         task: {

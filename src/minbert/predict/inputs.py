@@ -10,19 +10,10 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.progress import counted
-from minbert.data.tables import (
-    FORMS,
-    Fields,
-    decode,
-    form_of,
-    lines_of,
-    read_rows,
-    rows_of,
-    text_fault,
-)
+from minbert.data.tables import Fields, decode, form_of, lines_of, rows_of, text_fault
 from minbert.spec.task import Task
 
-FORMATS = ("text", *FORMS)
+FORMATS = ("text", "csv", "tsv", "jsonl")
 NAMES = (("sentence1", "sentence", "text"), ("sentence2",))
 """What columns of the first and the second sentence are called, if not as the task's own."""
 STANDARD_INPUT = Path("/dev/stdin")
@@ -46,18 +37,13 @@ def from_file(path: Path, form: str | None, task: Task) -> list[Item]:
     if not path.exists():
         raise UserError(f"cannot read {path}: there is no such file")
     form = form or ("text" if path.suffix in ("", ".txt", ".text") else form_of(path.name))
-    where = f"{path}, line {{}}".format
     # A socket, which standard input may be, cannot be opened by its name.
-    piped = sys.stdin.buffer.read() if path == STANDARD_INPUT else None
+    content = sys.stdin.buffer.read() if path == STANDARD_INPUT else path.read_bytes()
+    text, where = decode(content, path), f"{path}, line {{}}".format
     if form == "text":
-        lines = lines_of(decode(path.read_bytes() if piped is None else piped, path))
-        items = [item(task, where(number), line.split("\t")) for number, line in lines]
+        items = [item(task, where(n), line.split("\t")) for n, line in lines_of(text)]
     else:
-        if piped is None:
-            rows = read_rows(path, form, ())
-        else:
-            rows = rows_of(decode(piped, path), path, form)
-        items = [_named(task, where(n), fields) for n, _, fields in rows]
+        items = [_named(task, where(n), fields) for n, _, fields in rows_of(text, path, form)]
     if not items:
         raise UserError(f"{path}: found no sentences ({form}); expected one example or more")
     return items

@@ -2,13 +2,11 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TextIO
 
 from minbert.base.errors import UserError
-from minbert.base.files import whole
 from minbert.predict.inputs import STANDARD_INPUT, from_file, from_words
 from minbert.predict.resolve_run import find
 from minbert.spec.task import TASKS
@@ -56,22 +54,8 @@ def predict(
     from minbert.predict.predictor import Predictor
 
     rows = Predictor.of(run, device).rows(items)
-    with written(out) as stream:
+    if out:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("w", encoding="utf-8") if out else nullcontext(sys.stdout) as stream:
         for row in tqdm(rows, variant, len(items), disable=out is None or None):
             stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-@contextmanager
-def written(path: Path | None) -> Iterator[TextIO]:
-    """Yield standard output, or a file that appears at `path` when the block has succeeded.
-
-    A link to a file stays one; a pipe or a device is written into.
-    """
-    if path is None:
-        yield sys.stdout
-    elif path.exists() and not path.is_file():
-        with path.open("w", encoding="utf-8") as file:
-            yield file
-    else:
-        with whole(path.resolve()) as temporary, temporary.open("w", encoding="utf-8") as file:
-            yield file

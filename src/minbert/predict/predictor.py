@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 import torch
+from pandas import DataFrame
 from torch import Tensor
 
 from minbert.base.errors import UserError
@@ -15,7 +17,7 @@ from minbert.data.tokenizer import load_tokenizer
 from minbert.model.encoder import compute_in
 from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_weights
-from minbert.predict.inputs import Item
+from minbert.predict.inputs import Item, item
 from minbert.predict.resolve_run import Run
 from minbert.spec.architecture import WEIGHTS, Architecture, read_architecture
 from minbert.spec.parts import load_part
@@ -54,12 +56,12 @@ def load_trained(spec: StageSpec, backbone: Path, weights: Path) -> MultitaskMod
 class Predictor:
     """A trained model as it is used for one task, with its tokenizer.
 
-    Tokens, truncation, precision and model are those of training, so dev sentences get the same
-    predictions as in training.
+    Tokens, truncation, precision and the torch `module`, in evaluation mode, are those of training,
+    so dev sentences get the same predictions as in training.
     """
 
     task: Task
-    model: MultitaskModel
+    module: MultitaskModel
     arch: Architecture
     tokenizer: Path
     max_length: int
@@ -81,6 +83,19 @@ class Predictor:
         length = min(spec.max_length, arch.positions)
         return cls(TASKS[run.task], model, arch, tokenizer, length, place)
 
+    def __call__(
+        self, sentences: str | Sequence[str], others: str | Sequence[str] | None = None
+    ) -> DataFrame:
+        """Return a row for each of the `sentences`, or pairs of them and `others`.
+
+        Columns are those of `minbert predict` (docs/predicting.md). Raises `UserError` for a
+        sentence that is empty or lacks its partner.
+        """
+        given = [sentences] if others is None else [sentences, others]
+        columns = [[of] if isinstance(of, str) else of for of in given]
+        rows = enumerate(zip_longest(*columns))
+        return DataFrame(self.rows([item(self.task, f"example {n}", each) for n, each in rows]))
+
     @torch.no_grad()
     def logits(self, items: Sequence[Item]) -> Tensor:
         """Return the output of the task's head for N examples [N, n]."""
@@ -91,10 +106,10 @@ class Predictor:
             columns[f"tokens{side}"] = pa.array(ids, pa.list_(pa.int32()))
         name = self.task.name
         framed = special_tokens(self.tokenizer, self.arch.two_types), self.max_length, self.device
-        pairing = self.model.spec.tasks[name].pairing
+        pairing = self.module.spec.tasks[name].pairing
         examples = token_examples(pa.table(columns), pairing, *framed)
-        pooled = examples.inputs.pool(lambda batch: self.model.pooled([(name, batch)])[0])
-        return self.model.from_pooled(name, pooled)
+        pooled = examples.inputs.pool(lambda batch: self.module.pooled([(name, batch)])[0])
+        return self.module.from_pooled(name, pooled)
 
     def rows(self, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
         """Yield what is told of each example (docs/predicting.md).
@@ -102,7 +117,7 @@ class Predictor:
         Raises `UserError` if the model predicts no finite number.
         """
         task = self.task
-        loss = task_loss(self.model.spec.tasks[task.name].loss, self.model.heads[task.name])
+        loss = task_loss(self.module.spec.tasks[task.name].loss, self.module.heads[task.name])
         for start in range(0, len(items), CHUNK):
             chunk = items[start : start + CHUNK]
             output = self.logits(chunk)
@@ -112,13 +127,13 @@ class Predictor:
                     "different seed or variant"
                 )
             made = loss.prediction(output).tolist(), loss.scores(output).tolist()
-            for item, prediction, scores in zip(chunk, *made, strict=True):
-                row = {**item, "task": task.name, "prediction": prediction}
-                if task.kind != "regression":
-                    row["prediction"] = int(prediction)
+            for given, prediction, scores in zip(chunk, *made, strict=True):
+                said = prediction if task.kind == "regression" else int(prediction)
+                row = {**given, "task": task.name, "prediction": said}
                 if task.names:
-                    row["label"] = task.names[int(prediction)]
+                    row["label"] = task.names[said]
                 if task.kind == "classification":
-                    yield row | {"probabilities": scores}
+                    row["probabilities"] = scores
                 else:
-                    yield row | {"score": scores[0]}
+                    row["score"] = scores[0]
+                yield row

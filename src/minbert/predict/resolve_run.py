@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.base.progress import some
@@ -16,23 +17,19 @@ from minbert.data.parquet import read_file
 from minbert.spec.task import TASKS, use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import seed_folders
-from minbert.store.plans import (
-    published_plans,
-    read_description,
-    read_plan,
-    records,
-    stage_rows,
-)
+from minbert.store.plans import published_plans, read_description, records, stage_rows
 
 Row = dict[str, Any]
+TEXTS = ("id", "sentence1", "sentence2")
 
 
 @dataclass(frozen=True)
 class ResolvedVariant:
     """A variant as a plan had it, whose `record` it is, as far as it is trained.
 
-    `stages` is {stage: key}, `chosen` {seed: {task: key}}. The best of others trains nothing: its
-    stages are those that it was chosen from, `VARIANT/STAGE`.
+    `stages` is {stage: key}, `settings` {stage: settings}, `chosen` {task: {seed: key}} with every
+    task. The best of others trains nothing: its stages are those that it was chosen from,
+    `VARIANT/STAGE`.
     """
 
     root: Path
@@ -40,30 +37,36 @@ class ResolvedVariant:
     name: str
     record: Mapping[str, Any]
     stages: Mapping[str, str]
-    tasks: Sequence[str]
-    chosen: Mapping[int, Mapping[str, str]]
+    settings: Mapping[str, Mapping[str, Any]]
+    chosen: Mapping[str, Mapping[int, str]]
+
+    def seeds(self, tasks: Sequence[str] = ()) -> list[int]:
+        """Return the seeds that `tasks` (default: all) are trained with, in ascending order."""
+        return sorted(set.intersection(*({*self.chosen[task]} for task in tasks or self.chosen)))
 
     def run(self, task: str | None = None, seed: int | None = None) -> Run:
         """Return the run of a task, or of the only one, as `runs` does."""
-        if task is None and len(self.tasks) > 1:
+        first, *others = self.chosen
+        if task is None and others:
             raise UserError(
-                f"{self.paper}: variant '{self.name}' has several tasks: {', '.join(self.tasks)}; "
-                f'name one (`--task {self.tasks[0]}`, in Python `task="{self.tasks[0]}"`)'
+                f"{self.paper}: variant '{self.name}' has several tasks: {', '.join(self.chosen)}; "
+                f'name one (`--task {first}`, in Python `task="{first}"`)'
             )
-        task = task or self.tasks[0]
+        task = task or first
         return self.runs([task], seed)[task]
 
-    def runs(self, tasks: Sequence[str], seed: int | None = None) -> dict[str, Run]:
+    def runs(self, tasks: Sequence[str] = (), seed: int | None = None) -> dict[str, Run]:
         """Return the run of each of `tasks`, all with `seed` (default: the smallest trained).
 
         Raises `UserError` if there is no such task or seed.
         """
         about = f"{self.paper}: variant '{self.name}'"
+        tasks = tasks or [*self.chosen]
         for task in tasks:
-            if task not in self.tasks:
-                known = f"{', '.join(self.tasks)}.{did_you_mean(task, self.tasks)}"
+            if task not in self.chosen:
+                known = f"{', '.join(self.chosen)}.{did_you_mean(task, self.chosen)}"
                 raise UserError(f"{about} has no task '{task}'; it has {known}")
-        seeds = sorted(n for n, keys in self.chosen.items() if keys.keys() >= {*tasks})
+        seeds = self.seeds(tasks)
         if not seeds or seed not in (None, *seeds):
             wanted = "one seed for all of them" if seed is None else f"seed {seed}"
             raise UserError(
@@ -71,7 +74,8 @@ class ResolvedVariant:
                 f"{seeds}; choose one, or run `{_snakemake(self.record)}` (with `seeds` of "
                 "config.yaml)"
             )
-        return {task: Run(self, task, seeds[0] if seed is None else seed) for task in tasks}
+        seed = seeds[0] if seed is None else seed
+        return {task: Run(self, task, seed, self.chosen[task][seed]) for task in tasks}
 
 
 @dataclass(frozen=True)
@@ -81,11 +85,7 @@ class Run:
     variant: ResolvedVariant
     task: str
     seed: int
-
-    @property
-    def key(self) -> str:
-        """The key of the training."""
-        return self.variant.chosen[self.seed][self.task]
+    key: str
 
     @property
     def job(self) -> Job:
@@ -95,7 +95,7 @@ class Run:
 
     def file(self, name: str) -> Path:
         """Return the path of one of its files; a missing one raises `UserError`."""
-        path = node_folder(self.variant.root, "train", self.key, self.seed) / name
+        path = self.job.out / name
         if not path.is_file():
             raise UserError(
                 f"{path}: there is no such file of variant '{self.variant.name}': deleted by "
@@ -104,73 +104,68 @@ class Run:
             )
         return path
 
+    def sentences(self) -> pa.Table:
+        """Return its task's examples, by `TEXTS`; no rows if their table was deleted."""
+        of = self.variant
+        key = of.record["papers"][of.paper]["datasets"][self.task]
+        path = node_folder(of.root, "data", key) / "examples.parquet"
+        if path.is_file():
+            return read_file(path, TEXTS)
+        return pa.table({name: pa.array([], pa.string()) for name in TEXTS})
+
 
 def find(root: Path, variant: str) -> ResolvedVariant:
-    """Return the variant that `VARIANT`, `PAPER/VARIANT`, or either with `@KEY`, names.
-
-    It is the first of `versions`, which raises `UserError`, of which KEY, or what begins so, is a
-    training.
-    """
-    name, _, key = variant.partition("@")
-    every = versions(root, name)
-    for found in every:
-        if any(each.startswith(key) for each in found.stages.values()):
-            return found
-    keys = some(key for found in every for key in found.stages.values())
-    raise UserError(f"{root}: '{name}' has no training of key '{key}', but {keys}")
+    """Return the first of `versions`."""
+    return versions(root, variant)[0]
 
 
 def versions(root: Path, variant: str) -> list[ResolvedVariant]:
     """Return what is `VARIANT`, or `PAPER/VARIANT`, in each of `plans` that has it.
 
-    The tasks of this process are then those of the first. Raises `UserError` for a name that is
-    unknown or in several papers, and for what was deleted.
+    With `@KEY`, only those of which KEY, or what begins so, is a training. The tasks of this
+    process are then those of the first. Raises `UserError` for a name that is unknown or in several
+    papers, for an unknown KEY, and for what was deleted.
     """
+    wanted, _, start = variant.partition("@")
     known: dict[str, list[Row]] = {}
     for record in plans(root):
         rows = [*stage_rows(record["variants"]), *scores_of(root, record)]
         for name in dict.fromkeys(map(_name, rows)):
             known.setdefault(name, []).append(record)
-    named = [name for name in known if f"/{name}".endswith(f"/{variant}")]
+    named = [name for name in known if f"/{name}".endswith(f"/{wanted}")]
     if len(named) != 1:
-        near = did_you_mean(variant, [*known, *(name.partition("/")[2] for name in known)])
+        near = did_you_mean(wanted, [*known, *(name.partition("/")[2] for name in known)])
         said = "several papers have the" if named else "there is no"
-        raise UserError(f"{root}: {said} variant '{variant}', but {some(named or known)}.{near}")
-    found, problem = [], None
+        raise UserError(f"{root}: {said} variant '{wanted}', but {some(named or known)}.{near}")
+    found, problem = [], f"has no training of key '{start}'"
     for record in known[named[0]]:
         try:
-            found.append(_resolved(root, record, named[0]))
+            each = _resolved(root, record, named[0])
+            if any(key.startswith(start) for key in each.stages.values()):
+                found.append(each)
         except UserError as error:
-            problem = error
+            problem = str(error)
     if not found:
-        raise UserError(f"variant '{variant}': {problem}")
+        raise UserError(f"variant '{wanted}': {problem}")
     use_tasks_of(found[0].record)
-    return found
-
-
-def variants(root: Path) -> dict[str, list[Row]]:
-    """Return the stages of every variant that trains any, each a row by `VARIANT_COLUMNS`.
-
-    They are those published of whole grids, then those of a part alone; before the first
-    publication, those of the newest plan.
-    """
-    found: dict[str, list[Row]] = {}
-    for record in plans(root)[: len(published_plans(root)) or 1]:
-        rows = groupby(stage_rows(record["variants"]), _name)
-        found = {**found, **{name: [*of] for name, of in rows}, **found}
     return found
 
 
 def plans(root: Path) -> list[dict[str, Any]]:
     """Return the records of the plans that are published, then of the others, the newest first."""
-    published = published_plans(root)
-    others = [record for plan, record in records(root) if plan not in published]
-    if found := [*(read_plan(root, plan) for plan in published), *others]:
-        return found
+    every = dict(records(root))
+    first = {plan: every[plan] for plan in published_plans(root) if plan in every}
+    if every:
+        return [*(first | every).values()]
     raise UserError(
         f"{root}: the folder has no results; give another one, such as results/demo (`--results "
         "ROOT`, in Python `minbert.open(ROOT)`), or make results with `snakemake --cores 2 all`"
     )
+
+
+def shown_plans(root: Path) -> list[dict[str, Any]]:
+    """Return the records of the plans that are published, or of the newest if none is."""
+    return plans(root)[: len(published_plans(root)) or 1]
 
 
 def scores_of(root: Path, record: Mapping[str, Any]) -> list[Row]:
@@ -192,28 +187,26 @@ def _name(row: Row) -> str:
 
 def _resolved(root: Path, record: Mapping[str, Any], name: str) -> ResolvedVariant:
     use_tasks_of(record)
-    paper, _, variant = name.partition("/")
     rows = stage_rows(record["variants"])
-    stages = {row["stage"]: row["key"] for row in rows if _name(row) == name}
-    chosen: dict[int, dict[str, str]] = {}
-    last: dict[str, str] = {}
-    for key in stages.values():
+    own = {row["stage"]: row["key"] for row in rows if _name(row) == name}
+    scores = [] if own else [of for of in scores_of(root, record) if _name(of) == name]
+    titles = {row["key"]: f"{row['variant']}/{row['stage']}" for row in reversed(rows)}
+    stages = own | {titles[of["key"]]: of["key"] for of in scores if of["key"]}
+    settings = {
+        stage: read_description(root, "train", key)["spec"]["stage"]
+        for stage, key in stages.items()
+    }
+    chosen: dict[str, dict[int, str]] = {}
+    for stage, key in own.items():
+        folders = seed_folders(root / "store" / "train" / key).items()
+        trained = {seed: key for seed, folder in folders if (folder / "run.json").exists()}
         # A later stage takes over all its tasks, even those that it does not train.
-        stage = read_description(root, "train", key)["spec"]["stage"]
-        last |= dict.fromkeys(stage["tasks"], key)
-    for task, key in last.items():
-        for seed, folder in seed_folders(root / "store" / "train" / key).items():
-            if (folder / "run.json").exists():
-                chosen.setdefault(seed, {})[task] = key
-    if not stages:
-        titles = {row["key"]: f"{row['variant']}/{row['stage']}" for row in reversed(rows)}
-        for row in scores_of(root, record):
-            if _name(row) == name and row["key"]:
-                last[row["task"]] = key = row["key"]
-                chosen.setdefault(row["seed"], {})[row["task"]] = key
-                stages[titles[key]] = key
-    tasks = [task for task in TASKS if task in last]
-    return ResolvedVariant(root, paper, variant, record, stages, tasks, chosen)
+        chosen |= dict.fromkeys(settings[stage]["tasks"], trained)
+    for of in scores:
+        chosen.setdefault(of["task"], {})[of["seed"]] = of["key"]
+    ordered = {task: chosen[task] for task in TASKS if task in chosen}
+    paper, _, variant = name.partition("/")
+    return ResolvedVariant(root, paper, variant, record, stages, settings, ordered)
 
 
 def _snakemake(record: Mapping[str, Any], target: object = "all") -> str:

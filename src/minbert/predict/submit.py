@@ -33,10 +33,10 @@ def submit(
     `UserError` for a variant that is unknown, not trained, or has none of the three tasks.
     """
     found = find(results, variant)
-    tasks = [task for task in found.tasks if task in HEADERS]
+    tasks = [task for task in found.chosen if task in HEADERS]
     if not tasks:
         raise UserError(
-            f"{found.paper}: variant '{found.name}' has {', '.join(found.tasks)}; the course asks "
+            f"{found.paper}: variant '{found.name}' has {', '.join(found.chosen)}; the course asks "
             f"only for {', '.join(HEADERS)}"
         )
     said = []
