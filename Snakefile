@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 from minbert.base.errors import reraise_as
-from minbert.commands.plan import read_plan
 from minbert.commands.rules import SOON, Rules
 from minbert.commands.session import Session
 from minbert.plan.describe import record_of
@@ -40,7 +39,7 @@ with reraise_as(WorkflowError):
         FILES = config_files(GIVEN.configfiles, Path("config.yaml"))
         workflow.configfiles = [str(file) for file in FILES]
     FILES = [Path(file) for file in workflow.configfiles]
-    PLAN = read_plan(FILES, GIVEN.config_args, BASE) if MAIN else Plan.load(config, BASE)
+    PLAN = Plan.load(FILES, BASE, GIVEN.config_args) if MAIN else Plan.load(config, BASE)
     NAME = digest(record_of(PLAN))  # of the record that its jobs read (store.plans)
     JOBS = pending(PLAN)
     check_sources(JOBS)

@@ -34,7 +34,6 @@ def test_help_names_what_people_call_and_no_step(capsys: Printed) -> None:
             assert option in text, command
     assert COMMANDS.keys().isdisjoint(STEPS)
     assert "16 hex digits" in ended(capsys, "train", "--help")[1]
-    assert ended(capsys, "predict", "--help")[1].count("\n  minbert predict ") == 2
     assert ended(capsys, "--version") == (0, f"minbert {__version__}\n")
 
 
@@ -67,10 +66,10 @@ def test_every_command_finds_the_results_of_the_configuration(
         ("", "the following arguments are required: COMMAND"),
         ("plan --directory none", "config.yaml"),
         ("predict v a --seed -1", "argument --seed: "),
-        ("predict v a --seed one", "argument --seed: found 'one', expected a whole number"),
+        ("predict v a --seed one", "argument --seed: invalid whole_number value: 'one'"),
         ("train 00ff", "the following arguments are required: --seed"),
-        ("train 00ff --seed 4294967296", "argument --seed: found '4294967296', expected a whole"),
-        ("figure p/ranking --size 3", "argument --size: found '3', expected two sides"),
+        ("train 00ff --seed 4294967296", "argument --seed: invalid whole_number value: '42"),
+        ("figure p/ranking --size 3", "argument --size: invalid inches value: '3'"),
         ("follow --once --results none", "minbert: none: there is no such results folder"),
         ("make report-00ff --results none", "minbert: none: there is no such results folder"),
     ],
@@ -136,9 +135,8 @@ def test_threads_that_wait_do_not_spin(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_results_of_one_call_are_not_those_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[list[str]] = []
-    plan = "minbert.commands.plan"
-    monkeypatch.setattr(f"{plan}.read_plan", lambda _, words, __: found.append([*words]))
-    monkeypatch.setattr(f"{plan}.plan_text", lambda _: None)
+    monkeypatch.setattr("minbert.plan.plan.Plan.load", lambda _, __, words: found.append(words))
+    monkeypatch.setattr("minbert.commands.plan.plan_text", lambda _: None)
     for words in (["--results", "a"], []):
         main(["plan", *words])
     assert found == [["results=a"], []]

@@ -19,7 +19,6 @@ from small_disk import SmallDisk, read_only, small_disk
 from minbert.base.errors import explain_os_error
 from minbert.base.files import write_text
 from minbert.commands.cli import main
-from minbert.commands.plan import read_plan
 from minbert.commands.steps import load_job, run_job
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
@@ -159,9 +158,8 @@ def test_results_not_written_are_named(tmp_path: Path, capsys: pytest.CaptureFix
     assert ended.value.code == 2 and f"{place}" in told and "Not a directory" in told
     (tmp_path / "source").mkdir()
     with read_only(tmp_path / "shown", tmp_path / "source") as folder:
-        made = read_plan(
-            [REPOSITORY / "config.yaml"], [*BUILTIN, f"results={folder / 'results'}"], REPOSITORY
-        )
+        words = [*BUILTIN, f"results={folder / 'results'}"]
+        made = Plan.load([REPOSITORY / "config.yaml"], REPOSITORY, words)
         with pytest.raises(OSError) as raised:
             write(made)
     told = str(explain_os_error(raised.value))

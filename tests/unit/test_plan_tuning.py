@@ -118,7 +118,7 @@ def test_what_was_tried_is_written_down(plan: Plan) -> None:
     text = (folder / "tuning.md").read_text("utf-8")
     assert "| Method A | lr 1e-5 | yes | 1.000 ± 0.000 | 1.000 | 2 |" in " ".join(text.split())
     assert "mean over n of 2 seeds" in text
-    assert "tuned: the best of 2 settings" in plan_text(plan)
+    assert "tuned: the best of a.lr-1e-5, a.lr-2e-5" in plan_text(plan)
 
 
 def test_an_untrained_setting_is_not_chosen_and_counts_in_the_budget(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_training_removes_what_a_killed_one_was_writing(
     for folder in folders:
         for name in ("state-9.pt", ".state-9.pt.77.part", ".aclImdb.tar.gz.part"):
             put(folder / name)
-    monkeypatch.setattr("minbert.commands.steps._train_on", lambda *_: None)
+    monkeypatch.setattr("minbert.commands.steps._train", lambda *_: None)
     run_steps(tmp_path, [f"train-{TRAINING.key}"], seed=0)
     left = [{path.name for path in folder.iterdir()} - {"lock"} for folder in folders]
     assert left == [{"state-9.pt", ".aclImdb.tar.gz.part"}] * 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,7 +106,8 @@ def summarised(root: Path, *more: dict[str, Any], **papers: dict[str, Any]) -> l
 def test_the_summary_names_the_best_and_what_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minbert.commands.summary.called", lambda: ".venv/bin/minbert")
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    called = os.path.relpath(Path(sys.executable).with_name("minbert"))
     about = {"source": "DIR", "seeds": [0, 1]}
     assert summarised(
         tmp_path, p={"rule": "normalised", **about}, q={"rule": "plain", **about}
@@ -112,7 +115,7 @@ def test_the_summary_names_the_best_and_what_is_there(
         "p       best: b, normalised overall dev score 0.600 (2 seeds)",
         "q       no variant has an overall score yet",
         f"tables  {tmp_path / 'tables'}",
-        f"runs    .venv/bin/minbert ui --results {tmp_path}",
+        f"runs    {called} ui --results {tmp_path}",
     ]
 
 

@@ -7,26 +7,26 @@
 
 # Two jobs for each paper, scores_PAPER (with its tuning and table) and figures_PAPER; figures_all;
 # and `summary`: index, claims and report. A job makes what is missing of its files.
-for GROUP in JOB.groups():
+for GROUP, INPUTS, OUTPUTS, STEP in JOB.groups():
 
     rule:
         name:
-            GROUP.name
+            GROUP
         input:
-            GROUP.inputs,
+            INPUTS,
         output:
-            GROUP.outputs,
+            OUTPUTS,
         log:
-            LOGS / f"{GROUP.name}.log",
+            LOGS / f"{GROUP}.log",
         priority: SOON
         conda:
             "../../envs/minbert.yaml"
-        threads: 2 if GROUP.name == "summary" else 1
+        threads: 2 if GROUP == "summary" else 1
         resources:
             mem_mb=lambda w, attempt: 2200 * attempt,
             runtime=lambda w, attempt: 30 * attempt,
         params:
-            step=GROUP.command,
+            step=STEP,
         shell:
             "exec python -m minbert {params.step} --threads {threads} 2> {log:q}"
 

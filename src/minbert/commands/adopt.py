@@ -30,9 +30,8 @@ from minbert.publish.bundle import DESCRIBED
 from minbert.publish.checks import check_run, put, upgraded
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.yaml import load_yaml
-from minbert.store.code import differs
 from minbert.store.job import node_folder
-from minbert.store.node import Node, canonical, digest, finished
+from minbert.store.node import Need, Node, canonical, digest, finished
 from minbert.store.plans import ADOPTED, adoptions
 
 ACCEPTED = Path("workflow/accepted.yaml")
@@ -51,13 +50,12 @@ def accepted_code(base: Path) -> dict[str, str]:
     return {code: reason for reason, codes in read.items() for code in str(codes).split()}
 
 
-def _accept_code(base: Path, codes: list[str], reason: str) -> None:
+def _accept_code(base: Path, codes: set[str], reason: str) -> None:
     """Add codes to the file in `base`, to those with the same reason if there are any."""
-    path = base / ACCEPTED
+    path, head = base / ACCEPTED, f"{canonical(reason)}: >-\n"
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    head = f"{canonical(reason)}: >-\n"
-    before, _, after = text.partition(head)
-    write_text(path, "".join([before, head, *(f"  {code}\n" for code in codes), after]))
+    text += head * (head not in text)
+    write_text(path, text.replace(head, head + "".join(f"  {code}\n" for code in sorted(codes))))
 
 
 class Acceptance:
@@ -95,29 +93,28 @@ class Acceptance:
             return False
         name = f"{title(self.plan, node)} . s{seed}"
         try:
-            code, said = digest(old["code"]), dict[str, Any]()
+            said = {"code": digest(old["code"])}
             if node.kind == "train":
                 record = check_run(folder, old)
-                code, said[f"backbone.{WEIGHTS}"] = record["code"], record["backbone"]
+                said = {"code": record["code"], f"backbone.{WEIGHTS}": record["backbone"]}
                 said |= {f"tokens.{task}": of for task, of in record["data"].items()}
-            codes = self._other_code(node, seed, old, code, said)
-            unknown = codes.keys() - self._accepted.keys()
+            codes = self._other_code(node, seed, old, said)
+            unknown = codes - self._accepted.keys()
             if unknown and not self._reason:
-                listed = ", ".join(codes[code] for code in sorted(unknown))
+                listed = ", ".join(sorted(unknown))
                 raise UserError(
                     f"`--reason TEXT` declares that other code computes the same: {listed}"
                 )
         except (UserError, KeyError) as error:
             if node.kind == "train":
-                lacks = f"{error} is not in its record or description"
-                of = str(error) if isinstance(error, UserError) else lacks
-                self.refused.setdefault(name, of)
+                lacks = " is not in its record or description" * isinstance(error, KeyError)
+                self.refused.setdefault(name, f"{error}{lacks}")
             return False
         self.refused.pop(name, None)
         self.declared |= unknown
         why = dict.fromkeys(self._accepted.get(code, str(self._reason)) for code in codes)
         how = {"kind": node.kind, "seed": seed, "from": old["key"], "to": node.key}
-        how |= {"code": code, "reason": "; ".join(why) or "its code is the same"}
+        how |= {"code": said["code"], "reason": "; ".join(why) or "its code is the same"}
         self.found[node.key, seed] = [*adoptions(folder), how]
         return True
 
@@ -130,26 +127,24 @@ class Acceptance:
         return old["kind"] == node.kind and all(one[n] == two[n] for n in one.keys() & two.keys())
 
     def _other_code(
-        self, node: Node, seed: int | None, old: Described, code: str, said: Mapping[str, Any]
-    ) -> dict[str, str]:
-        """Return {digest: where it differs} of code that a result is of, and a planned one not.
+        self, node: Node, seed: int | None, old: Described, said: Mapping[str, Any]
+    ) -> set[str]:
+        """Return the digests of code that a result is of, and a planned one not.
 
-        The result is of `code`, and started from data and a backbone with the digests `said`, by
+        `said` has the digest of its own, and those of data and a backbone that it started from, by
         the names of needs: if these are here, they are compared, otherwise the checksums of their
         files. Raises `UserError` if more than code differs.
         """
-        codes = dict[str, str]()
-        if node.kind in ("train", "features") and code != digest(node.code):
-            codes[code] = f"{code} ({some(differs(old['code'], node.code))})"
+        computes = node.kind in ("train", "features")
+        codes = {said["code"]} - {digest(node.code)} if computes else set()
         for name, need in node.needs.items():
             was, path = old["needs"][name], need.node.folder(self.plan.root) / need.file
             if name in said and (path.exists() or not _is_absent(need.node)):
-                self._make(need.node)
+                self._make(need)
                 if _digest(path) != said[name]:
                     raise UserError(f"was trained with other {name}")
             elif need.node.kind == "train":
-                of = need.seed_for(seed)
-                if self._lineage(was["key"], of).isdisjoint(self._lineage(need.node.key, of)):
+                if self._lineage(was["key"], seed).isdisjoint(self._lineage(need.node.key, seed)):
                     raise UserError(
                         f"starts from train {was['key']} ({name}), which is not accepted for "
                         f"{need.node.key}, or was trained again"
@@ -158,7 +153,7 @@ class Acceptance:
                 before = self._described[was["kind"], was["key"]]
                 if not self._is_alike(need.node, before):
                     raise UserError(f"was made with other {name}")
-                codes |= self._other_code(need.node, None, before, digest(before["code"]), {})
+                codes |= self._other_code(need.node, None, before, {"code": digest(before["code"])})
         return codes
 
     def _lineage(self, key: str, seed: int | None) -> set[str]:
@@ -166,12 +161,12 @@ class Acceptance:
         folder = node_folder(self.plan.root, "train", key, seed)
         return {key, *(step["from"] for step in self.found.get((key, seed)) or adoptions(folder))}
 
-    def _make(self, node: Node) -> None:
-        """Make a node and what it needs, as the workflow would."""
-        if not all((node.folder(self.plan.root) / file).exists() for file in node.outputs):
-            for need in node.needs.values():
-                self._make(need.node)
-            run_job(load_job(self.plan.root, node.kind, node.key, None, threads=1))
+    def _make(self, need: Need) -> None:
+        """Make a file and what it needs, as the workflow would."""
+        if not (need.node.folder(self.plan.root) / need.file).exists():
+            for before in need.node.needs.values():
+                self._make(before)
+            run_job(load_job(self.plan.root, need.node.kind, need.node.key))
 
 
 def _is_absent(node: Node) -> bool:
@@ -222,7 +217,7 @@ def report(plan: Plan, reason: str | None, *, apply: bool) -> Iterator[str]:
         write(plan)
         made = Acceptance(plan, accepted_code(plan.base), reason)
         if apply and reason and made.declared:
-            _accept_code(plan.base, sorted(made.declared), reason)
+            _accept_code(plan.base, made.declared, reason)
         for history in made.found.values() if apply else ():
             _place(plan.root, history)
     names = defaultdict(list)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,24 +31,21 @@ class Command(NamedTuple):
     help: str
     options: Mapping[str, Mapping[str, Any]] = {}
     planned: bool = False
-    more: str = ""
-    """What follows the options in the command's help."""
 
 
 def whole_number(word: str) -> int:
-    """Return the whole number that an option says."""
-    if not re.fullmatch("[0-9]{1,10}", word) or int(word) >= 2**32:
-        raise argparse.ArgumentTypeError(f"found {word[:40]!r}, expected a whole number, 0 or more")
+    """Return the whole number, 0 to 4294967295, that an option says."""
+    if not word.isdecimal() or int(word) >= 2**32:
+        raise ValueError
     return int(word)
 
 
-def inches(word: str) -> list[float]:
-    """Return the width and height that `WxH` says."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)", word)
-    sides = [float(side) for side in match.groups()] if match else [0.0]
-    if not 1 <= min(sides) <= max(sides) <= 50:
-        raise argparse.ArgumentTypeError(f"found {word[:40]!r}, expected two sides, 1 to 50 each")
-    return sides
+def inches(word: str) -> tuple[float, float]:
+    """Return the width and height, 1 to 50 each, that `WxH` says."""
+    width, height = map(float, word.split("x"))
+    if not 1 <= min(width, height) <= max(width, height) <= 50:
+        raise ValueError
+    return width, height
 
 
 def _arg(help: str, metavar: str | None = None, type: Any = str, **more: Any) -> dict[str, Any]:
@@ -64,9 +60,8 @@ def _flag(help: str) -> dict[str, Any]:
     return {"help": help, "action": "store_true"}
 
 
-RESULTS = {"--results": _path("the results folder (default: the configuration's)", "ROOT")}
 CONFIGURED = {
-    **RESULTS,
+    "--results": _path("the results folder (default: the configuration's)", "ROOT"),
     "--configfile": _path("read after config.yaml; later files win", "FILE", nargs="+", default=[]),
     "--config": _arg(
         "settings; they override all files", "KEY=VALUE", nargs="*", default=[], action="extend"
@@ -133,20 +128,17 @@ COMMANDS = {
         "make predictions for new sentences, one JSON object per line",
         {
             **VARIANT,
-            "sentences": _arg("the sentences, or pairs of them", "SENTENCE", nargs="*"),
+            "sentences": _arg(
+                "the sentences; of a task of pairs, two in a row", "SENTENCE", nargs="*"
+            ),
             "--task": _arg("one of the variant's tasks", "TASK"),
-            "--in": _path("(default: standard input)", "FILE", dest="source"),
+            "--in": _path(
+                "a tab separates a pair (default: standard input)", "FILE", dest="source"
+            ),
             "--format": _arg("(default: by the input's ending)", choices=FORMATS, dest="form"),
             "--out": _path("(default: standard output)", "FILE"),
             "--device": _arg("auto, cpu, mps, cuda or cuda:N", default="auto"),
         },
-        more="""\
-examples:
-  minbert predict 3-bert --task sst "A warm, funny film." "It drags."
-  minbert predict hybrid-bert --task para --in questions.tsv --out answers.jsonl
-
-Two sentences in a row are a pair; in text files a tab separates them. See docs/predicting.md.
-""",
     ),
     "export": Command(
         "predict.export:export",
@@ -176,7 +168,9 @@ Two sentences in a row are a pair; in text files a tab separates them. See docs/
         {
             "name": _arg("a figure in ROOT/figures", "PAPER/NAME"),
             "--format": _arg("(default: that of FILE, or pdf)", choices=FIGURES, dest="form"),
-            "--size": _arg("inches, with title and notes (default: as published)", "WxH", inches),
+            "--size": _arg(
+                "1 to 50 inches, with title and notes (default: as published)", "WxH", inches
+            ),
             "--no-title": _flag("leave out the title and the stamp"),
             "--out": _path("(default: NAME.FORMAT)", "FILE"),
         },
@@ -184,7 +178,10 @@ Two sentences in a row are a pair; in text files a tab separates them. See docs/
 }
 """The user commands."""
 
-PLAN = {**RESULTS, "--plan": _arg("the plan's name (default: the newest that has the job)")}
+PLAN = {
+    "--results": _path("the results folder", "ROOT", default=Path("results")),
+    "--plan": _arg("the plan's name (default: the newest that has the job)"),
+}
 JOB = {
     **PLAN,
     "--threads": _number("(default: 1)", default=1),
@@ -240,8 +237,7 @@ def main(words: Sequence[str] | None = None) -> None:
         said = _called(**_options(words))
         if said is not None:
             lines = said if isinstance(said, Iterator) else [said]
-            output = sys.stderr if words[0] in STEPS else sys.stdout
-            print(printable("\n".join(map(str, lines))), file=output)
+            print(printable("\n".join(map(str, lines))))
         sys.stdout.flush()  # At the exit a closed pipe would be an error.
     except KeyboardInterrupt:
         raise SystemExit(128 + signal.SIGINT) from None
@@ -273,12 +269,7 @@ def _options(words: Sequence[str]) -> dict[str, Any]:
     if name not in known:
         near = did_you_mean(name, known)
         raise UserError(f"no command '{name}'.{near} `minbert --help` lists them")
-    parser = argparse.ArgumentParser(
-        f"minbert {name}",
-        description=known[name].help,
-        epilog=known[name].more,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(f"minbert {name}", description=known[name].help)
     common = CONFIGURED if name in COMMANDS else {}
     for option, about in {**common, **known[name].options}.items():
         parser.add_argument(option, **about)
@@ -286,22 +277,21 @@ def _options(words: Sequence[str]) -> dict[str, Any]:
     return {"command": known[name], **vars(parser.parse_intermixed_args(rest))}
 
 
-def _called(command: Command, results: Path | None, **options: Any) -> Any:
+def _called(command: Command, results: Any, **options: Any) -> Any:
     """Return what a command returns, on the plan or the results folder of the configuration."""
     module, _, name = command.run.partition(":")
     function = getattr(import_module(f"minbert.{module}"), name)
     if "directory" not in options:
-        results = results or Path("results")
         if not results.is_dir():  # which a lock would make
             raise UserError(f"{results}: there is no such results folder")
         return function(results, **options)
     given, words, base = (options.pop(name) for name in ("configfile", "config", "directory"))
     files = config_files(given, base / "config.yaml")
     if command.planned:
-        from minbert.commands.plan import read_plan
+        from minbert.plan.plan import Plan
 
         more = [f"results={results}"] if results else []
-        return function(read_plan(files, [*words, *more], base), **options)
+        return function(Plan.load(files, base, [*words, *more]), **options)
     if not results and (given or words or files[0].exists()):
         results = Path(load_config(files, words).results)
     return function(results or Path("results"), **options)

@@ -26,21 +26,22 @@ def draw(
     """
     from minbert.figures import make  # loads matplotlib
 
-    known = dict[str, tuple[str, str]]()
-    for plan in reversed(published_plans(root)):  # a figure of the whole grids, or else of a part
-        shown = read_plan(root, plan)["shown"]
-        known |= {of[len("figures/") :]: (key, plan) for of, kind, key in shown if kind == "figure"}
+    known = {
+        of.removeprefix("figures/"): (key, plan)
+        for plan in reversed(published_plans(root))  # of the whole grids, or else of a part
+        for of, kind, key in read_plan(root, plan)["shown"]
+        if kind == "figure"
+    }
     if name not in known:
-        near = did_you_mean(name, known) if known else " No figures are published there."
-        raise UserError(f"{root}: no figure '{name}', which is PAPER/NAME.{near}")
+        near = did_you_mean(name, known)
+        raise UserError(f"{root}: no published figure '{name}', which is PAPER/NAME.{near}")
     key, plan = known[name]
     use_tasks_of(read_plan(root, plan))
     out = out or Path(Path(name).name)
-    ending = out.suffix[1:]
-    form = form or (ending if ending in FORMATS else "pdf")
-    stem = out.with_suffix("") if ending == form else out
+    form = form or (out.suffix[1:] if out.suffix[1:] in FORMATS else "pdf")
+    stem = out.with_suffix("") if out.suffix == f".{form}" else out
     stem.parent.mkdir(parents=True, exist_ok=True)
     job = Job(root, describe_job(root, "figure", key, plan), None, 1)
-    given = job.spec, make.inputs_of(job)
-    make.draw(*given, stem, bare=no_title, formats=(form,), size=size)
+    made = job.spec, make.inputs_of(job), stem
+    make.draw(*made, bare=no_title, formats=(form,), size=size)
     return stem.with_name(f"{stem.name}.{form}")

@@ -3,7 +3,6 @@
 Going back to an old value finds its results, so nothing goes by itself.
 """
 
-import re
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -28,19 +27,18 @@ class Leftover(NamedTuple):
 
 def leftovers(plan: Plan) -> list[Leftover]:
     """Return what no variant of `plan` needs, largest first: results, and states of trainings."""
-    places = [(kind, plan.root / "store" / kind) for kind in KINDS]
     found = []
-    for kind, place in [*places, ("train", plan.root / "work")]:
-        for folder in filter(_is_ours, place.glob("*")):
+    for place, kind in [*((f"store/{kind}", kind) for kind in KINDS), ("work", "train")]:
+        for folder in (plan.root / place).glob("[0-9a-f]" * 16):
             unneeded = [folder]
             if node := plan.nodes.get((kind, folder.name)):
                 seeds = seed_folders(folder) if kind == "train" else {}
                 unneeded = [
                     path
                     for seed, path in seeds.items()
-                    # A training that was killed as it ended leaves more than its lock.
+                    # A training that was killed as it ended leaves its state or best weights.
                     if seed not in plan.config.seeds
-                    or (place.name == "work" and node.done(plan.root, seed) and _has_files(path))
+                    or (place == "work" and node.done(plan.root, seed) and any(path.glob("*-*")))
                 ]
             title = ""
             with suppress(UserError):
@@ -49,14 +47,6 @@ def leftovers(plan: Plan) -> list[Leftover]:
                 size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
                 found.append(Leftover(size, path, title))
     return sorted(found, reverse=True)
-
-
-def _has_files(work: Path) -> bool:
-    return any(path.name != "lock" for path in work.iterdir())
-
-
-def _is_ours(path: Path) -> bool:
-    return bool(re.fullmatch("[0-9a-f]{16}", path.name))
 
 
 def remove(plan: Plan, found: Iterable[Leftover]) -> None:
@@ -87,12 +77,6 @@ def report(plan: Plan, delete: bool) -> Iterator[str]:
         yield f"{shown_size(size):>9}  {path.relative_to(plan.root)}  {title}".rstrip()
     if delete:
         remove(plan, found)
-    total = f"{shown_size(sum(size for size, *_ in found))} in {counted(len(found), 'folder')}"
-    what = (
-        "deleted" if delete else f"`minbert gc --delete {plan.options}".rstrip() + "` deletes them"
-    )
-    yield (
-        f"{total}; {what}"
-        if found
-        else f"nothing under {plan.root}/store that the configuration does not need"
-    )
+    total = f"{shown_size(sum(each.size for each in found))} in {counted(len(found), 'folder')}"
+    command = f"minbert gc --delete {plan.options}".rstrip()
+    yield f"{total}; deleted" if delete else f"{total}; `{command}` deletes them"

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tabulate import tabulate
 
 from minbert.base.locks import is_held
 from minbert.base.progress import counted, duration, some
@@ -18,7 +21,7 @@ from minbert.spec.resolve import Stage
 from minbert.store.node import KINDS, Node
 from minbert.track.journal import newest_attempts
 
-HEADER: tuple[str, ...] = (
+HEADER = (
     *("variant", "stage", "key", "state", "parameters", "memory", "steps", "examples"),
     *("time per seed", "why"),
 )
@@ -27,10 +30,7 @@ CLEARLY = 1.645
 """Standard errors of our score that a published one is above the floor by, to ask it of ours."""
 
 
-def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
-    """Return the plan of config `files`, later ones merged over earlier, and `KEY=VALUE` words."""
-    given = [file for file in files if file not in (Path("config.yaml"), base / "config.yaml")]
-    return Plan.load(files, base, given, words)
+TABLE: dict[str, Any] = {"tablefmt": "simple", "disable_numparse": True}
 
 
 def plan_text(plan: Plan) -> str:
@@ -49,17 +49,16 @@ class _Outlook:
     def blocks(self) -> Iterator[str]:
         """Yield a table for each paper, the other jobs, and the totals."""
         for grid in self.plan.grids:
-            rows = [HEADER]
+            rows: list[tuple[str, ...]] = []
             for variant in grid.variants.values():
                 rows += map(self._row, variant.stages)
                 if variant.best_of:
-                    what = f"tuned: the best of {len(variant.best_of)} settings"
-                    if not variant.tried:
-                        what = f"trains nothing: the best of {', '.join(variant.best_of)}"
+                    how = "tuned" if variant.tried else "trains nothing"
+                    what = f"{how}: the best of {some(variant.best_of)}"
                     rows.append((variant.name, *["-"] * (len(HEADER) - 2), what))
-            yield f"{grid.paper}: {grid.title}\n{aligned(rows)}"
+            yield f"{grid.paper}: {grid.title}\n{tabulate(rows, HEADER, **TABLE)}"
         if others := list(self._other_jobs()):
-            yield f"Other jobs\n{aligned([('kind', 'what', 'key', 'why'), *others])}"
+            yield f"Other jobs\n{tabulate(others, ('kind', 'what', 'key', 'why'), **TABLE)}"
         yield "\n".join(self._totals())
 
     def _row(self, stage: Stage) -> tuple[str, ...]:
@@ -119,27 +118,22 @@ class _Outlook:
         """Yield what there is to run in all, what that rests on, and warnings."""
         plan, costs = self.plan, self.costs
         trainings = [node for node, _ in self.jobs if node.kind == "train"]
-        stages, distinct = len(plan.stages), len({plan.train(ref).key for ref in plan.stages})
-        variants = sum(len(grid.rows) for grid in plan.grids)
+        variants = counted(sum(len(grid.rows) for grid in plan.grids), "variant")
+        stages, seeds = counted(len(plan.stages), "stage"), counted(len(self.seeds), "seed")
         jobs = counted(len(plan.owners) * len(self.seeds), "training job")
-        yield (
-            f"{counted(variants, 'variant')}, {counted(stages, 'stage')}, {distinct} distinct, "
-            f"{counted(len(self.seeds), 'seed')}: {jobs}, {len(trainings)} to run"
-        )
+        yield f"{variants}, {stages}, {seeds}: {jobs}, {len(trainings)} to run"
         if trainings:
-            hours = (
-                sum(costs.operations(node.spec["stage"]) for node in trainings) / GPU_RATE / 3600
-            )
+            operations = sum(costs.operations(node.spec["stage"]) for node in trainings)
             longest = max(chains(self.jobs, costs).values())
             yield (
                 f"On n devices: at least {self._time(trainings)} / n, and never less than the "
-                f"longest chain of trainings, {duration(longest)}; GPU-hours: {hours:.2g}, at "
-                f"{GPU_RATE:.0e} operations/s (an assumption)."
+                f"longest chain of trainings, {duration(longest)}; GPU-hours: "
+                f"{operations / GPU_RATE / 3600:.2g}, at {GPU_RATE:.0e} operations/s (assumed)."
             )
         rate, measured = costs.rate
         yield (
             "Times are those of the stage's finished seeds; without any, estimated (est.) by "
-            f"operations at {rate:.1e}/s{'' if measured else ' (an assumption)'}."
+            f"operations at {rate:.1e}/s{'' if measured else ' (assumed)'}."
         )
         for grid in plan.grids:
             notes = plan.shown[f"tables/{grid.paper}"].spec["footnotes"]
@@ -149,40 +143,27 @@ class _Outlook:
 def learned_text(plan: Plan) -> str:
     """Return a line for each of our dev scores whose published one is clearly above its floor."""
     from minbert.evaluate.reading import read_scores  # loads pyarrow
-    from minbert.evaluate.text import p_value
 
-    lines: list[tuple[str, ...]] = [
-        ("paper", "variant", "task", "seed", "paper's", "ours", "floor", "p", "")
-    ]
-    learned = constant = 0
+    lines: list[tuple[str, ...]] = []
     for paper in (grid.paper for grid in plan.grids):
         path = plan.shown[f"scores/{paper}"].folder(plan.root) / "scores.parquet"
         scores = read_scores(path, paper) if path.exists() else {}
-        for row in (row for row in plan.published if row.paper == paper and row.split == "dev"):
-            for (variant, split, task), by_seed in scores.items():
-                published = row.figure(task) if (variant, split) == (row.variant, "dev") else None
+        for row in (row for row in plan.published if (row.paper, row.split) == (paper, "dev")):
+            for of, by_seed in scores.items():
+                theirs = row.figure(of.measure) if of[:2] == (row.variant, row.split) else None
                 for seed, score in by_seed.items():
-                    floor, p = score.floor, score.p_floor
-                    if published is None or floor is None or p is None:
-                        continue
-                    if published > floor + CLEARLY * (score.error or 0.0):
-                        learned += bool(score.learned)
-                        constant += bool(score.constant)
+                    floor, error = score.floor or 0.0, score.error or 0.0
+                    if theirs and score.learned is not None and theirs > floor + CLEARLY * error:
                         said = "constant" if score.constant else "not above its floor"
-                        values = (f"{value:.3f}" for value in (published, score.value, floor))
-                        about = (paper, variant, task, str(seed), *values, p_value(p))
+                        values = (f"{value:.3f}" for value in (theirs, score.value, floor))
+                        about = (paper, of.variant, of.measure, str(seed), *values)
                         lines.append((*about, said * (not score.learned)))
+    counts = Counter(line[-1] for line in lines)
+    head = ("paper", "variant", "task", "seed", "paper's", "ours", "floor", "")
+    table = tabulate(lines, head, **TABLE)
     return (
-        f"{aligned(lines)}\n\n{learned} of {len(lines) - 1} above their floor at the 5 % level, "
-        f"{constant} of {len(lines) - 1} constant predictors.\n"
+        f"{table}\n\n{counts['']} of {len(lines)} above their floor at the 5 % level, "
+        f"{counts['constant']} of {len(lines)} constant predictors.\n"
         "Floors: the most frequent class (exact McNemar test), r = 0 (t test). Listed: "
         "our dev scores whose published score is clearly above the floor."
     )
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of cells as text, the first row as its head."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [rows[0], ["-" * width for width in widths], *rows[1:]]
-    cells = ([c.ljust(width) for c, width in zip(line, widths, strict=True)] for line in lines)
-    return "\n".join("  ".join(line).rstrip() for line in cells)

@@ -12,14 +12,11 @@ import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from snakemake.common import overwrite_function_params
 from snakemake.exceptions import WorkflowError
 from snakemake.io import ancient
-from snakemake.resources import Resource
 
 from minbert.base.errors import did_you_mean
 from minbert.devices.slurm import has_gpus
@@ -30,25 +27,6 @@ from minbert.store.node import KINDS, Node
 
 SOON = 10**12
 """The priority of what people look at: it is made in seconds, so before more training."""
-
-
-def _known(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep a function's parameters with it: Snakemake asks for them some twenty times a job."""
-    overwrite_function_params(function, signature(function).parameters)
-    return function
-
-
-# Its own resources, too: half of all these calls.
-overwrite_function_params(Resource.evaluate, signature(Resource("", 0).evaluate).parameters)
-
-
-class Group(NamedTuple):
-    """A job that makes several nodes, one after the other; `inputs` are what others make."""
-
-    name: str
-    inputs: list[str]
-    outputs: list[Path]
-    command: str
 
 
 class Rules:
@@ -77,7 +55,6 @@ class Rules:
             raise WorkflowError(f"{said}; `minbert plan` lists what it asks for")
         return node, int(wildcards.seed) if node.kind == "train" else None
 
-    @_known
     def inputs(self, wildcards: Any) -> list[str]:
         """Return the files that a job is made from, as far as Snakemake has to see them.
 
@@ -86,7 +63,6 @@ class Rules:
         """
         return [ancient(path) for path in self._inputs(self.job(wildcards))]
 
-    @_known
     def command(self, wildcards: Any) -> str:
         """Return the step that makes a job's files, without `--threads`."""
         node, seed = self.job(wildcards)
@@ -97,35 +73,34 @@ class Rules:
             words.append(f"--memory {self.costs.device_mb(node)}")
         return " ".join(words)
 
-    @_known
     def priority(self, wildcards: Any) -> int:
         """Return the milliseconds of the longest chain of trainings that begins with a job."""
         return math.ceil(1000 * self._chains.get(self.job(wildcards), 0))
 
     def _asks(self, of: Callable[[Node], int], growth: int = 2) -> Callable[..., int]:
         """Return what a job asks for, which is `growth` times as much at each attempt."""
-        return _known(
-            lambda wildcards, attempt: of(self.job(wildcards)[0]) * growth ** (attempt - 1)
-        )
+        return lambda wildcards, attempt: of(self.job(wildcards)[0]) * growth ** (attempt - 1)
 
-    def groups(self) -> Iterator[Group]:
-        """Yield what people look at by the jobs that make it: two for each paper, one for all."""
+    def groups(self) -> Iterator[tuple[str, list[str], list[Path], str]]:
+        """Yield the jobs that make what people look at: two for each paper, one for all.
+
+        Each makes what is missing of several nodes, one after the other. Of each there is its name,
+        inputs that others make, outputs, and the step.
+        """
         made: dict[str, list[Node]] = defaultdict(list)
         for node in self.plan.shown.values():
             what = "figures" if node.kind == "figure" else "scores"
             paper = str(node.spec.get("paper", "")).replace("-", "_")
             made[f"{what}_{paper}" if paper else "summary"].append(node)
         for name, nodes in made.items():
-            # A job makes what is missing, and leaves the rest as it is.
             missing = [node for node in nodes if (node, None) in self.jobs] or nodes
-            folders = {node: node.folder(self.plan.root) for node in nodes}
+            own = {self.jobs.folder((node, None)) for node in nodes}
             needed = dict.fromkeys(path for node in missing for path in self._inputs((node, None)))
-            own = {str(folder) for folder in folders.values()}
-            yield Group(
+            yield (
                 name,
-                inputs=[ancient(path) for path in needed if str(Path(path).parent) not in own],
-                outputs=[folders[node] / file for node in missing for file in node.outputs],
-                command=" ".join(["make", *(f"{n.kind}-{n.key}" for n in missing), self.at]),
+                [ancient(path) for path in needed if str(Path(path).parent) not in own],
+                [node.folder(self.plan.root) / file for node in missing for file in node.outputs],
+                " ".join(["make", *(f"{node.kind}-{node.key}" for node in missing), self.at]),
             )
 
     def _inputs(self, job: Job) -> list[str]:

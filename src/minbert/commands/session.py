@@ -16,8 +16,9 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from snakemake.common import NOTHING_TO_BE_DONE_MSG
 
@@ -41,12 +42,15 @@ _REPLACED = ("group_info", "shellcmd", "job_info", "job_started", "job_finished"
 """Events whose lines on the console these lines replace; Snakemake's log file has them all."""
 
 
-class Work(NamedTuple):
+@dataclass
+class Work:
     """The name of a job, the seconds that it is expected to take, a training's key and seed."""
 
     name: str
     seconds: float = OTHERS
     run: tuple[str, str] = ("", "")
+    state: str = ""
+    """One of `_STATES`, or none before the job starts."""
 
 
 class Session(logging.Handler):
@@ -58,14 +62,12 @@ class Session(logging.Handler):
 
     def __init__(self, plan: Plan, record: str, logger: logging.Logger) -> None:
         super().__init__()
-        self.plan = plan
+        self.plan, self._logger = plan, logger
         self.jobs: dict[int, Work] = {}  # by Snakemake's number
-        self.state: dict[int, str] = {}
         self._options = ["--results", str(plan.root), "--plan", record]
         self._held = ExitStack()  # until this process ends
         self._ended = threading.Event()
         self._follower: subprocess.Popen[bytes] | None = None
-        self._logger = logger
         logger.addHandler(self)
 
     def start(self, workflow: Any, gpu: bool | None) -> None:
@@ -86,14 +88,16 @@ class Session(logging.Handler):
         words = [Path(sys.argv[0]).name, *sys.argv[1:]]  # of Snakemake, for the report
         (logs / "command.txt").write_text(shlex.join(words) + "\n", encoding="utf-8")
         if tracking:
-            command = self._minbert("follow", "--until", str(os.getpid()))
             with (logs / "follower.log").open("a") as sink:
                 # In a session of its own: Ctrl-C must not end it before its last pass.
                 self._follower = subprocess.Popen(
-                    command, stdout=sink, stderr=sink, start_new_session=True
+                    self._minbert("follow", "--until", str(os.getpid())),
+                    stdout=sink,
+                    stderr=sink,
+                    start_new_session=True,
                 )
-        jobs = {job.jobid: job for job in workflow.dag.needrun_jobs() if job.rule.name != "all"}
-        self.expect({number: (of.rule.name, of.wildcards_dict) for number, of in jobs.items()})
+        jobs = (job for job in workflow.dag.needrun_jobs() if job.rule.name != "all")
+        self.expect({job.jobid: (job.rule.name, job.wildcards_dict) for job in jobs})
         for of in self._logger.handlers:
             if isinstance(of, logging.StreamHandler) and not isinstance(of, logging.FileHandler):
                 of.addFilter(_is_shown)
@@ -112,15 +116,15 @@ class Session(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Count what Snakemake says, if it is an event of a job."""
         said = record.__dict__
-        number, state = said.get("jobid", said.get("job_id")), _STATES.get(said.get("event", ""))
-        if state and number in self.jobs:
-            self.state[number] = state
+        job = self.jobs.get(said.get("jobid", said.get("job_id", -1)))
+        if job and (state := _STATES.get(said.get("event", ""))):
+            job.state = state
         elif record.getMessage() == NOTHING_TO_BE_DONE_MSG:
             plan = self.plan
             print(places(plan.root, plan.names, plan.config.tracking.enabled), file=sys.stderr)
 
     def _in(self, state: str) -> list[Work]:
-        return [self.jobs[number] for number, of in list(self.state.items()) if of == state]
+        return [job for job in self.jobs.values() if job.state == state]
 
     def line(self) -> str:
         """Return the state of the workflow in one line.
@@ -143,7 +147,7 @@ class Session(logging.Handler):
     def ran(self) -> str:
         """Return what ran in all, in one line."""
         newest, done, failed = newest_attempts(self.plan.root), self._in("done"), self._in("failed")
-        ends = [newest[of.run].end() for of in failed if of.run in newest]
+        ends = (newest[job.run].end() for job in failed if job.run in newest)
         stopped = sum(end.get("status") == "KILLED" for end in ends)
         counts = {
             "failed": len(failed) - stopped,
@@ -172,10 +176,10 @@ class Session(logging.Handler):
 
     def _tell(self) -> None:
         """Print a line when jobs have ended, or else now and then."""
-        gap, told, before = 5.0 if sys.stderr.isatty() else 30.0, 0.0, -1
+        told, before = 0.0, -1
         while not self._ended.wait(1.0):
             now, count = time.monotonic(), len(self._in("done") + self._in("failed"))
-            if now - told >= (gap if count != before else 10 * gap):
+            if now - told >= (5.0 if count != before else 300.0):
                 told, before = now, count
                 line = f"{time.strftime('%H:%M:%S')}  {self.line()}"
                 with suppress(OSError):  # A closed terminal stops no workflow.
@@ -193,10 +197,7 @@ def _is_shown(record: logging.LogRecord) -> bool:
 
 def _tell_devices(wish: str, gpu: bool | None) -> None:
     """Report once where training will run; on Slurm, cancel jobs of a killed Snakemake."""
-    if gpu is None:
-        print(in_words(wish), file=sys.stderr)
-        return
-    none = "run on CPUs: the cluster has no GPU" if wish == "auto" else f"run on {wish}"
-    print(f"training jobs {'ask for a GPU each' if gpu else none}", file=sys.stderr)
-    if left := cancel_orphans(Path.cwd()):
+    where = f"training jobs ask for {'a' if gpu else 'no'} GPU each"
+    print(in_words(wish) if gpu is None else where, file=sys.stderr)
+    if gpu is not None and (left := cancel_orphans(Path.cwd())):
         print(f"cancelled jobs that an earlier Snakemake left: {' '.join(left)}", file=sys.stderr)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -20,8 +20,8 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.locks import exclusive_lock, patience, remove_half_written, results_lock
-from minbert.base.process import end_with_parent, imports, variable, without_pandas
-from minbert.devices.gpus import VISIBLE, device_for
+from minbert.base.process import end_with_parent, imports, without_pandas
+from minbert.devices.gpus import device_for
 from minbert.spec.task import use_tasks_of
 from minbert.store.code import differs, files_digest
 from minbert.store.job import Job
@@ -117,12 +117,25 @@ def load_job(
 
 
 def run_job(job: Job) -> None:
-    """Make the job's node, on the device that it asks for if it computes anything."""
-    if job.described["kind"] == "train":
-        _train(job)
-    else:
-        with _leased(job) as leased:
-            _make(leased)
+    """Make the job's node, on the device that it asks for if it computes anything.
+
+    A training is alone in its work folder, and is not done again if another job just has.
+    """
+    say = partial(print, file=sys.stderr, flush=True)
+    leased = device_for(job.extra.get("device", "cpu"), job.memory, say)
+    if job.described["kind"] != "train":
+        with leased as device:
+            _make(replace(job, device=device))
+        return
+    work = job.root / "work" / job.described["key"] / f"seed{job.seed}"
+    with exclusive_lock(work, f"training of {job.title}", patience()) as waited:
+        if waited and finished("train", job.out):
+            say("the process that was waited for has finished it")
+            return
+        for folder in (work, job.out):
+            remove_half_written(folder)
+        with leased as device:
+            _train(replace(job, device=device), work)
 
 
 def _make(job: Job, **more: Any) -> Any:
@@ -131,32 +144,7 @@ def _make(job: Job, **more: Any) -> Any:
     return maker.make(job, **more)
 
 
-@contextmanager
-def _leased(job: Job) -> Iterator[Job]:
-    """Wait for the device that the job computes on, if it does, and hold it for the block."""
-    if "device" not in job.extra:
-        with variable(VISIBLE, ""):
-            yield job
-        return
-    say = partial(print, file=sys.stderr, flush=True)
-    with device_for(job.extra["device"], job.memory, say) as device:
-        yield replace(job, device=device)
-
-
-def _train(job: Job) -> None:
-    """Train one stage with one seed, alone in its work folder, unless another job just has."""
-    work = job.root / "work" / job.described["key"] / f"seed{job.seed}"
-    with exclusive_lock(work, f"training of {job.title}", patience()) as waited:
-        if waited and finished("train", job.out):
-            print("the process that was waited for has finished it", file=sys.stderr)
-            return
-        for folder in (work, job.out):
-            remove_half_written(folder)
-        with _leased(job) as leased:
-            _train_on(leased, work)
-
-
-def _train_on(job: Job, work: Path) -> None:
+def _train(job: Job, work: Path) -> None:
     """Train; what is measured is written down for MLflow as it comes."""
     with imports():
         from minbert.commands.provenance import provenance

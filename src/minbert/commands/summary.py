@@ -11,6 +11,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from tabulate import tabulate
+
 from minbert.base.progress import counted
 from minbert.evaluate.text import read_csv
 from minbert.spec.task import use_tasks_of
@@ -42,15 +44,10 @@ def places(root: Path, names: Path, tracking: bool, *above: tuple[str, str]) -> 
     lines = [*above]
     lines += [(what, str(names / at)) for what, at in PLACES.items() if (names / at).exists()]
     if tracking:
-        lines.append(("runs", shlex.join([called(), "ui", "--results", str(root)])))
-    width = max((len(name) for name, _ in lines), default=0)
-    return "\n".join(f"{name.ljust(width)}  {what}" for name, what in lines)
-
-
-def called() -> str:
-    """Return how to call `minbert` here: by its path if its name alone does not find it."""
-    path = Path(sys.executable).with_name("minbert")
-    return "minbert" if shutil.which("minbert") == str(path) else os.path.relpath(path)
+        here = os.path.relpath(Path(sys.executable).with_name("minbert"))
+        minbert = "minbert" if shutil.which("minbert") else here
+        lines.append(("runs", shlex.join([minbert, "ui", "--results", str(root)])))
+    return tabulate(lines, tablefmt="plain", disable_numparse=True)
 
 
 def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -44,13 +44,11 @@ class Plan(Experiment):
 
     @classmethod
     def load(
-        cls,
-        config: Mapping[str, Any] | Sequence[Path],
-        base: Path,
-        files: Sequence[Path] = (),
-        words: Sequence[str] = (),
+        cls, config: Mapping[str, Any] | Sequence[Path], base: Path, words: Sequence[str] = ()
     ) -> Self:
-        """Return the plan of config files or of a merged mapping, and of `words`."""
+        """Return the plan of config files, or of a merged mapping, and of `words`."""
+        default = Path("config.yaml"), base / "config.yaml"
+        files = [] if isinstance(config, Mapping) else [of for of in config if of not in default]
         read = load_config(config, words)
         whole = resolve(read, base)
         every = {s.ref: s for grid in whole for v in grid.variants.values() for s in v.stages}
