@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_text
 from minbert.commands.cli import main
-from minbert.model.lora import LowRank, add_lora
 from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_weights
 from minbert.plan.plan import Plan
@@ -92,18 +91,14 @@ def elsewhere(asked: dict[str, list[str]]) -> dict[str, dict[str, Tensor]]:
     return {n: {task: torch.tensor(rows) for task, rows in of.items()} for n, of in found.items()}
 
 
-def model_of(folder: Path, lora: bool = False, **stage: Any) -> MultitaskModel:
+def model_of(folder: Path, **stage: Any) -> MultitaskModel:
     """Return a model with random heads on a backbone, in evaluation mode."""
     torch.manual_seed(5)
     spec = StageSpec.model_validate({"tasks": HOW, **stage})
     model = MultitaskModel(read_architecture(folder / "config.json"), spec)
     model.encoder.load_backbone(load_weights(folder / WEIGHTS))
-    if lora:
-        add_lora(model.encoder, 2, 8.0)
     with torch.no_grad():
         for module in model.modules():
-            if isinstance(module, LowRank):
-                module.up.weight.normal_(std=0.2)
             if isinstance(module, nn.Conv1d):
                 module.weight.mul_(4)
         for parameter in model.encoder.own.parameters():  # copies that differ
@@ -116,7 +111,6 @@ def test_every_encoder_and_head_gives_the_same_logits_elsewhere_as_do_trained_va
 ) -> None:
     cases: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
         *((name, {}, tuple(HOW)) for name in CONFIGS),
-        ("bert", {"lora": True}, tuple(HOW)),
         ("bert", {"tasks": COSINE}, tuple(COSINE)),
         ("electra", {"shared_layers": "none"}, ("sts",)),
         ("roberta", {"shared_layers": 1, "shared_end": "top"}, ("sst",)),

@@ -90,9 +90,7 @@ class Trained:
                 examples = given[split]
                 of = [r for r in rows if (r["task"], r["split"]) == (task, split)]
                 assert [r["id"] for r in of] == examples.ids
-                with torch.no_grad():
-                    pooled = examples.inputs.pool(lambda of, t=task: model.pooled([(t, of)])[0])
-                    output = model.from_pooled(task, pooled)
+                output = model.outputs(task, examples.inputs)
                 scores = load_part("loss", how.loss)().scores(output)
                 written = torch.tensor([r["scores"] for r in of])
                 torch.testing.assert_close(written, scores, **near)

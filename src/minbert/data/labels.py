@@ -29,13 +29,13 @@ def make(job: Job) -> None:
     check_unchanged(path, job.spec["files"]["labels"])
     test = read_file(job.need("examples"), ("id", "label"), {"split": "test"}).to_pylist()
     hidden = {row["id"] for row in test if row["label"] is None}
-    given = [(name, of) for name, of in file_labels(path, task).items() if name in hidden]
+    given = {name: of for name, of in file_labels(path, task).items() if name in hidden}
     if hidden and not given:
         raise UserError(
             f"{path}: none of the {len(hidden):,} test rows of task '{task}' has its id there"
         )
-    rows = [{"id": name, "label": label} for name, label in given]
-    write_file(job.out / "labels.parquet", pa.Table.from_pylist(rows, schema=SCHEMA))
+    columns = {"id": [*given], "label": [*given.values()]}
+    write_file(job.out / "labels.parquet", pa.table(columns, schema=SCHEMA))
     write_json(job.out / "labels.json", {"task": task, "rows": len(hidden), "labelled": len(given)})
     print(f"{task}: {len(given):,} of {len(hidden):,} test rows have labels", file=sys.stderr)
 

@@ -2,7 +2,6 @@
 
 import math
 
-import torch
 from torch import Tensor, nn
 
 from minbert.model.encoder import Attention, SharedEncoder
@@ -51,15 +50,3 @@ def add_lora(encoder: SharedEncoder, rank: int, alpha: float) -> None:
     for module in encoder.modules():
         if isinstance(module, Attention):
             module.qkv = LoRALinear(module.qkv, rank, alpha / rank)
-
-
-@torch.no_grad()
-def merge_lora(encoder: SharedEncoder) -> None:
-    """Replace maps with changes by plain ones: `encoder` is then of the backbone's form."""
-    for module in encoder.modules():
-        if isinstance(module, Attention) and isinstance(module.qkv, LoRALinear):
-            qkv, width = module.qkv.double(), module.qkv.in_features
-            bias = qkv(torch.zeros(width).double())
-            weight = (qkv(torch.eye(width).double()) - bias).T
-            module.qkv = Linear(width, qkv.out_features, qkv.bias is not None)
-            module.qkv.load_state_dict({"weight": weight, "bias": bias}, strict=False)

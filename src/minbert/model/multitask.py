@@ -57,6 +57,11 @@ class Heads(nn.Module):
         """Return the pooled embeddings of each (task, batch): those that it holds."""
         return [batch for _, batch in batches]
 
+    @torch.no_grad()
+    def outputs(self, task: str, inputs: Any) -> Tensor:
+        """Return the logits [N, classes] of all `inputs` of `task`, which are pooled in batches."""
+        return self.from_pooled(task, inputs.pool(lambda of: self.pooled([(task, of)])[0]))
+
     def shared_parameters(self) -> list[nn.Parameter]:
         """Return the parameters that several tasks train: never a head's."""
         return []

@@ -13,7 +13,6 @@ import jinja2
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
 from minbert.model.hugging_face import HEADER, write_hugging_face
-from minbert.model.lora import merge_lora
 from minbert.model.weights import save_weights
 from minbert.predict.predictor import Predictor
 from minbert.predict.resolve_run import Run, find, scores_of
@@ -21,7 +20,7 @@ from minbert.spec.parts import load_part
 from minbert.spec.task import TASKS
 
 CARD = Path(__file__).with_name("card.md.j2")
-KNOWN = {"all", "heads", "lora", "mlp", "cosine", "cls", "mean", "max"}
+KNOWN = {"all", "heads", "mlp", "cosine", "cls", "mean", "max"}
 """What may be trained, so that the encoder is a standard one, and what the card's code knows."""
 
 
@@ -35,9 +34,9 @@ def export(
 ) -> str:
     """Write the model of a variant, or of its `task`, to the new `folder`; say which tasks it has.
 
-    LoRA's changes are merged into the encoder. Raises `UserError` before anything is written if
-    there is something in the folder, weights are missing, tasks have different encoders, or the
-    model cannot be written as a standard encoder and a head of plain layers.
+    Raises `UserError` before anything is written if there is something in the folder, weights are
+    missing, tasks have different encoders, or the model cannot be written as a standard encoder and
+    a head of plain layers.
     """
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder}: has files already; expected a new or an empty folder")
@@ -58,10 +57,9 @@ def export(
 def write_model(folder: Path, made: Predictor, tasks: Sequence[str]) -> None:
     """Write the encoder that `tasks` share in a model, its tokenizer, and their heads.
 
-    Raises `UserError` for what has no plain form. Merges what LoRA changed in the model.
+    Raises `UserError` for what has no plain form.
     """
     spec, encoder = made.module.spec, made.module.encoder
-    merge_lora(encoder)
     state = {**encoder.shared.state_dict(), **encoder.own[tasks[0]].state_dict()}
     parts = [part for of in tasks for part in (spec.tasks[of].head.name, spec.tasks[of].pooling)]
     if strange := {spec.trainable, *parts} - KNOWN:

@@ -26,7 +26,7 @@ from minbert.spec.task import TASKS, Task
 from minbert.spec.yaml import validated
 from minbert.store.plans import read_record
 from minbert.train.device import choose_device, set_up_memory
-from minbert.train.examples import special_tokens, token_examples
+from minbert.train.examples import token_examples
 from minbert.train.losses import task_loss
 
 CHUNK = 2048
@@ -96,7 +96,6 @@ class Predictor:
         rows = enumerate(zip_longest(*columns))
         return DataFrame(self.rows([item(self.task, f"example {n}", each) for n, each in rows]))
 
-    @torch.no_grad()
     def logits(self, items: Sequence[Item]) -> Tensor:
         """Return the output of the task's head for N examples [N, n]."""
         tokenizer, none = load_tokenizer(self.tokenizer), pa.nulls(len(items), pa.float32())
@@ -105,11 +104,9 @@ class Predictor:
             ids = encode(tokenizer, [item.get(f"sentence{side}") for item in items])
             columns[f"tokens{side}"] = pa.array(ids, pa.list_(pa.int32()))
         name = self.task.name
-        framed = special_tokens(self.tokenizer, self.arch.two_types), self.max_length, self.device
-        pairing = self.module.spec.tasks[name].pairing
-        examples = token_examples(pa.table(columns), pairing, *framed)
-        pooled = examples.inputs.pool(lambda batch: self.module.pooled([(name, batch)])[0])
-        return self.module.from_pooled(name, pooled)
+        how = self.tokenizer.parent, self.max_length, self.device
+        examples = token_examples(pa.table(columns), self.module.spec.tasks[name].pairing, *how)
+        return self.module.outputs(name, examples.inputs)
 
     def rows(self, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
         """Yield what is told of each example (docs/predicting.md).

@@ -1,6 +1,7 @@
 """A task's examples as tokens on the device, batches of them, and whole splits encoded."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -92,16 +93,20 @@ def by_length(lengths: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
 
 
 def token_examples(
-    table: pa.Table, pairing: Pairing, special: Framing, max_length: int, device: torch.device
+    table: pa.Table, pairing: Pairing, backbone: Path, max_length: int, device: torch.device
 ) -> Examples:
-    """Return the examples of a table of tokens (Devlin et al., 2019, section 3.2)."""
-    # With BERT `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]` with token types 0 and 1.
+    """Return the examples of a table of tokens, cut to `max_length` or to the positions."""
+    arch = read_architecture(backbone / "config.json")
+    special = special_tokens(backbone / "tokenizer.json", arch.two_types)
+    longest = min(max_length, arch.positions)
+    # With BERT `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]` with token types 0 and 1 (Devlin et al.,
+    # 2019, section 3.2).
     sides = [table.column(name).to_numpy() for name in ("tokens1", "tokens2")]
     if pairing == "cross":
-        framed = [frame(a, b, special, max_length) for a, b in zip(*sides, strict=True)]
+        framed = [frame(a, b, special, longest) for a, b in zip(*sides, strict=True)]
     else:
         alone = np.concatenate(sides if pairing else sides[:1])
-        framed = [frame(tokens, None, special, max_length) for tokens in alone]
+        framed = [frame(tokens, None, special, longest) for tokens in alone]
     return Examples(table, pairing == "siamese", Sequences(framed, device), device)
 
 
@@ -115,14 +120,12 @@ def read_splits(tokens: Path, columns: list[str] | None = None) -> dict[str, pa.
 def read_examples(
     tokens: Path, pairing: Pairing, backbone: Path, max_length: int, device: torch.device
 ) -> dict[str, Examples]:
-    """Return {split: examples} of a `tokens.parquet`, cut to `max_length` or to the positions."""
-    arch = read_architecture(backbone / "config.json")
-    special = special_tokens(backbone / "tokenizer.json", arch.two_types)
-    longest = min(max_length, arch.positions)
-    splits = read_splits(tokens).items()
-    return {name: token_examples(of, pairing, special, longest, device) for name, of in splits}
+    """Return {split: examples} of a `tokens.parquet`."""
+    how = pairing, backbone, max_length, device
+    return {name: token_examples(of, *how) for name, of in read_splits(tokens).items()}
 
 
+@cache
 def special_tokens(tokenizer: Path, two_types: bool) -> Framing:
     """Read from a `tokenizer.json` what stands around sentences; `two_types` is the encoder's."""
     special = framing(load_tokenizer(tokenizer), tokenizer)

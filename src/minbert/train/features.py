@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minbert.model.encoder import SharedEncoder, compute_in
+from minbert.model.encoder import compute_in, whole_encoder
 from minbert.model.packed import Packed
 from minbert.model.weights import load_weights, save_weights
-from minbert.spec.architecture import WEIGHTS, read_architecture, shared_parts
+from minbert.spec.architecture import WEIGHTS, read_architecture
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout
 from minbert.store.job import Job
@@ -34,20 +34,19 @@ def cache_features(
 ) -> None:
     """Write the pooled embeddings of a task's sequences, float32, as safetensors {split: [S, H]}.
 
-    `spec` has `task`, `pooling`, `pairing` and `max_length`. S is the number of sequences: as many
+    `spec` has `pooling`, `pairing` and `max_length`. S is the number of sequences: as many
     as examples, or twice as many for siamese pairs (first sentences, then second ones). The encoder
     runs without dropout.
     """
-    task, arch = spec["task"], read_architecture(backbone / "config.json")
-    encoder = SharedEncoder(arch, [task], shared_parts("all", "bottom", arch.layers), Dropout())
-    encoder.load_backbone(load_weights(backbone / WEIGHTS))
+    encoder = whole_encoder(read_architecture(backbone / "config.json"), Dropout())
+    encoder.load_state_dict(load_weights(backbone / WEIGHTS))
     encoder.eval().to(device)
     compute_in(encoder, precision)
     pool = load_part("pooling", spec["pooling"])()
 
     def encode(batch: Packed) -> Tensor:
-        (hidden,) = encoder([(task, batch)], [pool.first_only])
-        return pool(hidden.float(), batch, encoder.pooler(task))
+        hidden = encoder(batch, first_only=pool.first_only)
+        return pool(hidden.float(), batch, encoder.pooler)
 
     splits = read_examples(tokens, spec["pairing"], backbone, spec["max_length"], device)
     save_weights(out, {name: of.inputs.pool(encode) for name, of in splits.items() if len(of)})

@@ -37,29 +37,27 @@ class Finetuned(TrainableModel):
 
     def start(self, sources: Sources) -> None:
         """Insert what the stage inserts, and take over what an earlier one trained."""
-        self.insert(self.module.encoder, self.module.spec, {})
-        if sources.start is not None:
-            start_from(self.module, load_weights(sources.start))
+        model = self.module
+        self.insert(model.encoder, model.spec, {})
+        state = load_weights(sources.start) if sources.start else {}
 
+        def part(prefix: str) -> dict[str, Tensor]:
+            return {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
 
-def start_from(model: MultitaskModel, state: dict[str, Tensor]) -> None:
-    """Give `model` the weights `state`, which an earlier stage saved."""
-
-    def part(prefix: str) -> dict[str, Tensor]:
-        return {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
-
-    if earlier := part("encoder."):
-        # One encoder for all tasks becomes the start of each task's own copy.
-        ours = model.encoder.state_dict()
-        names = {name: re.sub(r"^own\.[^.]+\.", "shared.", name) for name in ours}
-        found = {name: earlier[name if name in earlier else whole] for name, whole in names.items()}
-        model.encoder.load_state_dict(found)
-    # All of a head or nothing: a deeper head may have the same first layer, a wider convolution
-    # the same bias.
-    for kind, modules in (("heads", model.heads), ("convolutions", model.convolutions)):
-        for task, module in modules.items():
-            from_task = (kind == "heads" and model.spec.tasks[task].init_head_from) or task
-            theirs = part(f"{kind}.{from_task}.")
-            shapes = [{n: t.shape for n, t in of.items()} for of in (theirs, module.state_dict())]
-            if shapes[0] == shapes[1]:
-                module.load_state_dict(theirs)
+        if earlier := part("encoder."):
+            # One encoder for all tasks becomes the start of each task's own copy.
+            ours = model.encoder.state_dict()
+            own = re.compile(r"^own\.[^.]+\.")
+            names = {name: name if name in earlier else own.sub("shared.", name) for name in ours}
+            model.encoder.load_state_dict({n: earlier[place] for n, place in names.items()})
+        # All of a head or nothing: a deeper head may have the same first layer, a wider convolution
+        # the same bias.
+        for kind, modules in (("heads", model.heads), ("convolutions", model.convolutions)):
+            for task, module in modules.items():
+                from_task = (kind == "heads" and model.spec.tasks[task].init_head_from) or task
+                theirs = part(f"{kind}.{from_task}.")
+                shapes = [
+                    {n: t.shape for n, t in of.items()} for of in (theirs, module.state_dict())
+                ]
+                if shapes[0] == shapes[1]:
+                    module.load_state_dict(theirs)

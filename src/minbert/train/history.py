@@ -24,13 +24,22 @@ from minbert.train.step import TaskResult
 from minbert.train.trainable import TrainableModel
 
 TEXT, NUMBER = pa.string(), pa.float64()
-_WHERE = [(name, TEXT) for name in ("split", "task", "metric")]
 SCHEMA = pa.schema(
-    [("step", pa.int64()), ("epoch", pa.int32()), *_WHERE, ("value", NUMBER), ("time", NUMBER)]
+    {
+        "step": pa.int64(),
+        "epoch": pa.int32(),
+        **dict.fromkeys(("split", "task", "metric"), TEXT),
+        **dict.fromkeys(("value", "time"), NUMBER),
+    }
 )
-_SCORES = [("prediction", NUMBER), ("scores", pa.list_(pa.float32()))]
-_ROW = [(name, TEXT) for name in ("id", "task", "split")]
-PREDICTIONS = pa.schema([*_ROW, *_SCORES, ("label", NUMBER), ("last", NUMBER)])
+PREDICTIONS = pa.schema(
+    {
+        **dict.fromkeys(("id", "task", "split"), TEXT),
+        "prediction": NUMBER,
+        "scores": pa.list_(pa.float32()),
+        **dict.fromkeys(("label", "last"), NUMBER),
+    }
+)
 Listener = Callable[[Measured], None]
 Outputs = Mapping[str, Tensor]
 """A model's outputs of dev, by task."""
@@ -144,13 +153,13 @@ class History(Part):
         write_file(path, pa.table(list(map(list, zip(*self.rows, strict=True))), schema=SCHEMA))
 
 
-def dev_masks(ids: Sequence[str], selection_split: SelectionSplit) -> dict[str, np.ndarray]:
-    """Return which dev examples scores are reported on, bool [N] `dev`, and which ones choose."""
+def dev_splits(ids: Sequence[str], selection_split: SelectionSplit) -> np.ndarray:
+    """Return where each dev example counts [N]: `selection` if it only chooses, or else `dev`."""
     # As in the papers, which flatters every run.
     if selection_split == "dev":
-        return {"dev": np.ones(len(ids), dtype=bool)}
-    even = np.array([sha256(one.encode()).digest()[0] % 2 == 0 for one in ids], dtype=bool)
-    return {"dev": ~even, "selection": even}
+        return np.full(len(ids), "dev")
+    halves = "selection", "dev"
+    return np.array([halves[sha256(one.encode()).digest()[0] % 2] for one in ids])
 
 
 def score_dev(
@@ -158,12 +167,12 @@ def score_dev(
 ) -> dict[str, dict[str, float]]:
     """Log and return scores of dev `outputs`, {split: {task: score}}; the last split chooses."""
     found, how = dict[str, dict[str, float]](), model.module.spec.selection_split
-    masks = {task: dev_masks(model.examples[task]["dev"].ids, how) for task in outputs}
-    for split in next(iter(masks.values())):
+    for split in ("dev", "selection") if how == "half" else ("dev",):
         scores = found[split] = {}
         for task, whole in outputs.items():
-            of_task, rows = model.losses[task], torch.from_numpy(masks[task][split])
-            output, labels = whole[rows], model.examples[task]["dev"].labels[rows]
+            of_task, examples = model.losses[task], model.examples[task]["dev"]
+            rows = torch.from_numpy(dev_splits(examples.ids, how) == split)
+            output, labels = whole[rows], examples.labels[rows]
             history.log(split, task, "loss", of_task.loss(output, labels).item())
             scores[task] = history.log_score(split, task, of_task.prediction(output), labels)
         history.log_overall(split, scores)
@@ -183,20 +192,19 @@ def predictions(model: TrainableModel, best: Outputs, last: Outputs) -> pa.Table
             examples, of_task = model.examples[task][split], model.losses[task]
             if not len(examples):
                 continue
-            splits = np.full(len(examples), split, dtype=object)
+            splits = np.full(len(examples), split)
             before = torch.full_like(examples.labels, torch.nan)
+            if split == "dev":
+                splits = dev_splits(examples.ids, spec.selection_split)
             if split == "dev" and task in last:
                 output = best[task].to(before.device)  # a resumed run's are on the CPU
                 before = of_task.prediction(last[task])
             else:
                 output = model.outputs(task, split)
-            if split == "dev":
-                for name, mask in dev_masks(examples.ids, spec.selection_split).items():
-                    splits[mask] = name
             columns = {
                 "id": examples.ids,
                 "task": [task] * len(examples),
-                "split": splits,
+                "split": splits.tolist(),
                 "prediction": _numbers(of_task.prediction(output)),
                 "scores": list(of_task.scores(output).cpu().numpy()),
                 "label": _numbers(examples.labels),

@@ -1,7 +1,6 @@
 """AdamW (Loshchilov and Hutter, 2019) that updates rows of embeddings only when they are used."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import torch
@@ -62,7 +61,7 @@ class AdamW(Part):
         """Move each parameter by its `grad`, which is sparse for an embedding's rows."""
         factor, beta1 = self.schedule(self.steps)
         lr = self.chosen.lr * factor
-        beta1 = self.chosen.betas[0] if beta1 is None else beta1
+        beta1 = beta1 or self.chosen.betas[0]
         self.steps += 1
         dense = []
         for number, parameter in enumerate(self.parameters):
@@ -82,10 +81,17 @@ class AdamW(Part):
             return
         parameters, gradients, first, second, counts = map(list, zip(*dense, strict=True))
         torch._foreach_add_(counts, 1.0)
-        how: dict[str, Any] = {"weight_decay": 0.0, "amsgrad": False, "maximize": False}
-        how |= {"lr": lr, "beta1": beta1, "beta2": self.chosen.betas[1], "eps": self.chosen.eps}
         # `torch.optim` takes a second to import, and would write whole vocabularies.
-        torch._fused_adamw_(parameters, gradients, first, second, [], counts, **how)
+        torch._fused_adamw_(
+            *(parameters, gradients, first, second, [], counts),
+            lr=lr,
+            beta1=beta1,
+            beta2=self.chosen.betas[1],
+            weight_decay=0.0,
+            eps=self.chosen.eps,
+            amsgrad=False,
+            maximize=False,
+        )
         # The fused kernel does not; copies in bf16 are made anew when a weight's version is.
         torch.autograd.graph.increment_version(parameters)
 

@@ -24,7 +24,7 @@ from minbert.train.device import device_name, is_out_of_memory, release_memory, 
 from minbert.train.history import History, Listener, predictions, score_dev
 from minbert.train.optimiser import AdamW
 from minbert.train.samplers import EpochSampler, Step
-from minbert.train.step import Gradients, TaskResult, activation_budget
+from minbert.train.step import Gradients, activation_budget
 from minbert.train.trainable import Sources, TrainableModel
 
 POINTS = 400
@@ -33,19 +33,17 @@ POINTS = 400
 
 def make(job: Job, **surroundings: Any) -> dict[str, Any]:
     """Train the job's stage; `surroundings`: listener, checkpoints and provenance of a run."""
-    adapters = sorted(job.needs("adapter").items(), key=lambda named: int(named[0]))
+    assert job.seed is not None
+    spec = StageSpec.model_validate(job.spec["stage"])
     sources = Sources(
         job.need("backbone.config.json").parent,
         job.needs("tokens"),
         job.needs("features"),
         job.need("start") if "start" in job.described["needs"] else None,
-        tuple(path for _, path in adapters),
+        tuple(map(job.need, spec.fuse or ())),
     )
-    assert job.seed is not None
-    spec = StageSpec.model_validate(job.spec["stage"])
     how = {"title": job.title, "device": job.device, "precision": job.extra["precision"]}
-    how |= {"threads": job.threads, **surroundings}
-    return train_stage(spec, job.seed, sources, job.out, **how)
+    return train_stage(spec, job.seed, sources, job.out, threads=job.threads, **how, **surroundings)
 
 
 def train_stage(
@@ -209,25 +207,21 @@ class Loop(Part):
 
     def step(self, batch: Step) -> None:
         """Make one step; if memory runs out, it is made again in smaller parts, once."""
-        found, told = self._attempt(batch), f"out of memory at step {self.history.step}"
-        if found is None:  # Not in the handler, as the error's traceback holds the activations.
+        told = f"out of memory at step {self.history.step}"
+        for once_more in (True, False):
+            self.optimiser.zero_grad()
+            try:
+                self.history.add(self.gradients(batch))
+                break
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+            # Not in the handler, as the error's traceback holds the activations.
+            if not once_more:
+                raise UserError(
+                    f"{told}, also in smaller parts. Lower 'batch_size', 'max_length' or --cores"
+                )
             self.gradients.halve_budget(batch)
             release_memory(self.device)
             self.progress.say(f"{told}: trying again in smaller parts")
-            found = self._attempt(batch)
-        if found is None:
-            raise UserError(
-                f"{told}, also in smaller parts. Lower 'batch_size', 'max_length' or --cores"
-            )
-        self.history.add(found)
         self.optimiser.step()
-
-    def _attempt(self, batch: Step) -> list[TaskResult] | None:
-        """Return what a step found, or None if memory ran out."""
-        self.optimiser.zero_grad()
-        try:
-            return self.gradients(batch)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            return None

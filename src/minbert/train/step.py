@@ -103,14 +103,18 @@ class Gradients(Part):
         # The trained parameters that several tasks use, and those that one uses, its head's too.
         self.shared = [p for p in module.shared_parameters() if p.requires_grad]
         self.groups = layer_groups(module, self.shared)
-        own = {task: module.own_parameters(task) for task in spec.trained_tasks}
-        self.own = {task: [p for p in of if p.requires_grad] for task, of in own.items()}
+        self.own = {
+            task: [p for p in module.own_parameters(task) if p.requires_grad]
+            for task in spec.trained_tasks
+        }
         self.penalty = load_part("penalty", "smart")(spec, model, seed) if spec.smart else None
-        method = load_part("surgery", spec.surgery) if spec.surgery else None
-        self.method: Method | None = method and method(len(own))
-        weighting = load_part("weighting", spec.weighting) if spec.weighting else None
-        device = next(module.parameters()).device
-        self.weighting: Weighting | None = weighting and weighting(len(own), rng, device)
+        tasks, device = len(self.own), next(module.parameters()).device
+        self.method: Method | None = None
+        if spec.surgery:
+            self.method = load_part("surgery", spec.surgery)(tasks)
+        self.weighting: Weighting | None = None
+        if spec.weighting:
+            self.weighting = load_part("weighting", spec.weighting)(tasks, rng, device)
 
     def parameters(self) -> list[Parameter]:
         """Return all trained parameters, each once."""

@@ -80,12 +80,9 @@ class TrainableModel(Part):
             self.tokens_seen += int(examples.lengths(rows).sum())
         return list(zip(self.module(batches), labels, strict=True))
 
-    @torch.no_grad()
     def outputs(self, task: str, split: str) -> Tensor:
         """Return the head's output [N, classes] of a whole split, without gradients."""
-        inputs = self.examples[task][split].inputs
-        pooled = inputs.pool(lambda batch: self.module.pooled([(task, batch)])[0])
-        return self.module.from_pooled(task, pooled)
+        return self.module.outputs(task, self.examples[task][split].inputs)
 
     def activations(self, task: str, rows: Tensor) -> np.ndarray:
         """Estimate what a step keeps for each of the training `rows` [B], bytes [B]."""
