@@ -15,7 +15,7 @@ from minbert.commands.rules import SOON, Rules
 from minbert.commands.session import Session
 from minbert.plan.describe import record_of
 from minbert.plan.pending import asked, check_sources, pending
-from minbert.plan.plan import Plan
+from minbert.plan.outputs import load_plan
 from minbert.spec.config import config_files
 from minbert.store.node import digest
 from snakemake.exceptions import WorkflowError
@@ -39,7 +39,7 @@ with reraise_as(WorkflowError):
         FILES = config_files(GIVEN.configfiles, Path("config.yaml"))
         workflow.configfiles = [str(file) for file in FILES]
     FILES = [Path(file) for file in workflow.configfiles]
-    PLAN = Plan.load(FILES, BASE, GIVEN.config_args) if MAIN else Plan.load(config, BASE)
+    PLAN = load_plan(FILES, BASE, GIVEN.config_args) if MAIN else load_plan(config, BASE)
     NAME = digest(record_of(PLAN))  # of the record that its jobs read (store.plans)
     JOBS = pending(PLAN)
     check_sources(JOBS)

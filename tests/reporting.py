@@ -13,6 +13,7 @@ from unit.figure_files import qualities, write_history, write_predictions, write
 
 from minbert.base.files import read_json, write_json, write_text
 from minbert.plan.describe import write
+from minbert.plan.outputs import load_plan
 from minbert.plan.plan import Plan
 from minbert.report.make import COMMAND, make
 from minbert.store.job import Job
@@ -36,7 +37,7 @@ def plan_results(folder: Path) -> Plan:
     """Plan one paper, and leave results of most of its variants; one predicts one class alone."""
     config: dict[str, Any] = {"grids": [PAPER], "seeds": SEEDS, "data": "builtin"}
     config |= {"backbone": "builtin", "results": str(folder), "course": "/home/someone/private"}
-    made = Plan.load(config, ROOT)
+    made = load_plan(config, ROOT)
     write(made)
     variants = made.grids[0].variants
     there = {n: q for n, q in qualities(variants).items() if n not in (FAILED, NOT_RUN)}

@@ -22,8 +22,8 @@ import yaml
 
 REPOSITORY = Path(__file__).parents[2]
 START = (
-    "from pathlib import Path; from minbert.plan.plan import Plan; "
-    "from minbert.plan.describe import write; write(Plan.load([Path('config.yaml')], Path()))"
+    "from pathlib import Path; from minbert.plan.outputs import load_plan; "
+    "from minbert.plan.describe import write; write(load_plan([Path('config.yaml')], Path()))"
 )
 """Writes what jobs read, as a workflow's start does."""
 CONFIG: dict[str, Any] = yaml.safe_load("""\

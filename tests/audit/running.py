@@ -107,11 +107,11 @@ def _run(project: Path) -> None:
 def _work_off(found: Run) -> None:
     from minbert.commands.steps import run_steps
     from minbert.plan.describe import write
+    from minbert.plan.outputs import load_plan
     from minbert.plan.pending import pending
-    from minbert.plan.plan import Plan
     from minbert.publish.publish import publish
 
-    plan = Plan.load([Path("config.yaml")], Path())
+    plan = load_plan([Path("config.yaml")], Path())
     written = write(plan)
     jobs = pending(plan)
     done = set[Any]()

@@ -17,6 +17,7 @@ from unittest import mock
 
 import encoders
 
+from minbert.plan.outputs import load_plan
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
 from minbert.store import code
@@ -157,7 +158,7 @@ class Project:
             for cached in (code._sources, code.code_modules, code._bytes, code._parse):
                 cached.cache_clear()
                 stack.callback(cached.cache_clear)
-            plan = Plan.load([Path("config.yaml")], Path())
+            plan = load_plan([Path("config.yaml")], Path())
             assert plan.nodes  # Their code is read now.
             return plan
 

@@ -14,6 +14,7 @@ from planning import TWO_STAGES, planning_folder
 
 from minbert.evaluate.score import score_paper
 from minbert.plan.describe import write
+from minbert.plan.outputs import load_plan
 from minbert.plan.plan import Plan
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.resolve import StageRef
@@ -27,7 +28,7 @@ def make_plan(folder: Path, grid: str = TWO_STAGES, **config: Any) -> Plan:
     """Return the plan of `grid` (YAML), of the built-in data and backbone unless `config` says."""
     planning_folder(folder, grid)
     values = {"grids": "g", "data": "builtin", "backbone": "builtin", "device": "cpu"}
-    return Plan.load({**values, "results": str(folder / "results"), **config}, folder)
+    return load_plan({**values, "results": str(folder / "results"), **config}, folder)
 
 
 def training(plan: Plan, variant: str, stage: str = "main") -> Node:

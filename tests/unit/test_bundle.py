@@ -25,12 +25,12 @@ from minbert.base.files import read_json, write_json
 from minbert.base.locks import results_lock
 from minbert.data.identity import sha256
 from minbert.plan.describe import write
+from minbert.plan.outputs import load_plan
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
 from minbert.publish.archive import FORMAT, MANIFEST
 from minbert.publish.bundle import bundle, unbundle
 from minbert.spec.task import TASKS
-from minbert.store.node import needs_of
 from minbert.store.plans import ONLY, PUBLISHED, description_path, plan_path, records, write_plan
 
 RUNS = 7
@@ -84,8 +84,8 @@ def test_a_bundle_has_all_that_is_shown_and_no_texts_or_weights(plan: Plan, made
     assert listed.keys() == files.keys()
     assert {name.rpartition("/")[2] for name in files}.isdisjoint(TEXTS)
     keys = {name.split("/")[1] for name in files if name.endswith("/run.json")}
-    needs = {at for key in keys for at in needs_of(plan.nodes["train", key].describe())}
-    assert {f"spec/{kind}-{key}.json" for kind, key in needs} <= files.keys()
+    needs = {need.node for key in keys for need in plan.nodes["train", key].needs.values()}
+    assert {f"spec/{node.kind}-{node.key}.json" for node in needs} <= files.keys()
     texts = pq.read_table(plan.sources.data("sst").folder(plan.root) / "examples.parquet")
     every = b"".join(files.values())
     assert not any(text.encode() in every for text in texts["sentence1"].to_pylist())
@@ -135,7 +135,7 @@ def test_what_was_taken_in_is_the_same_and_bundles_to_the_same_bytes(
         for file in ("history.parquet", "predictions.parquet"):
             assert pq.read_table(new / file).equals(pq.read_table(one / file))
         assert not list(other.rglob(".unbundle*"))
-        moved = Plan.load(plan.config.model_dump() | {"results": str(other)}, plan.base)
+        moved = load_plan(plan.config.model_dump() | {"results": str(other)}, plan.base)
         trained = (node for node, _ in pending(moved) if node.kind == "train")
         assert {moved.owners[node.key].variant for node in trained} == {*trained_root.UNTRAINED}
         write(moved)

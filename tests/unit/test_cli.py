@@ -135,7 +135,8 @@ def test_threads_that_wait_do_not_spin(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_results_of_one_call_are_not_those_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[list[str]] = []
-    monkeypatch.setattr("minbert.plan.plan.Plan.load", lambda _, __, words: found.append(words))
+    load = "minbert.plan.outputs.load_plan"
+    monkeypatch.setattr(load, lambda files, base, words: found.append(words))
     monkeypatch.setattr("minbert.commands.plan.plan_text", lambda _: None)
     for words in (["--results", "a"], []):
         main(["plan", *words])

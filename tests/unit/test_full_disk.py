@@ -21,6 +21,7 @@ from minbert.base.files import write_text
 from minbert.commands.cli import main
 from minbert.commands.steps import load_job, run_job
 from minbert.plan.describe import write
+from minbert.plan.outputs import load_plan
 from minbert.plan.plan import Plan
 from minbert.predict.predict import predict
 from minbert.spec.resolve import StageRef
@@ -159,7 +160,7 @@ def test_results_not_written_are_named(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "source").mkdir()
     with read_only(tmp_path / "shown", tmp_path / "source") as folder:
         words = [*BUILTIN, f"results={folder / 'results'}"]
-        made = Plan.load([REPOSITORY / "config.yaml"], REPOSITORY, words)
+        made = load_plan([REPOSITORY / "config.yaml"], REPOSITORY, words)
         with pytest.raises(OSError) as raised:
             write(made)
     told = str(explain_os_error(raised.value))

@@ -10,6 +10,7 @@ import pytest
 from grid_texts import HEAD, THREE
 from planning import REPOSITORY, planning_folder
 
+from minbert.plan.outputs import load_plan
 from minbert.plan.plan import Plan
 from minbert.spec.config import PUBLISHED
 from minbert.spec.protocol import RULES
@@ -26,7 +27,7 @@ def base(tmp_path: Path) -> Path:
 
 def plan(base: Path, *grids: str, **config: Any) -> Plan:
     values = {"grids": list(grids), "data": "builtin", "backbone": "builtin", "seeds": [0, 1]}
-    return Plan.load({**values, "results": str(base / "results"), **config}, base)
+    return load_plan({**values, "results": str(base / "results"), **config}, base)
 
 
 def lines(made: Plan) -> list[dict[str, Any]]:

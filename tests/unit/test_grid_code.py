@@ -8,7 +8,7 @@ import pytest
 from planning import REPOSITORY
 
 from minbert.base.errors import UserError
-from minbert.plan.plan import Plan
+from minbert.plan.outputs import load_plan
 from minbert.spec.resolve import StageRef
 from minbert.spec.stage import StageSpec
 from minbert.store import code
@@ -168,7 +168,7 @@ BEFORE = {
 
 def test_settings_that_came_later_are_not_in_the_keys_of_older_stages() -> None:
     """All of a key but the digests of code and the keys of what is needed."""
-    plan = Plan.load([REPOSITORY / "config.yaml"], REPOSITORY)
+    plan = load_plan([REPOSITORY / "config.yaml"], REPOSITORY)
     refs = {name: StageRef(*re.split("[ /]", name)) for name in BEFORE}
     assert {name: digest(plan.train(ref).spec) for name, ref in refs.items()} == BEFORE
     assert spec().model_dump()["smart"].keys().isdisjoint({"divergence", "reduction"})

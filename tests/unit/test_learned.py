@@ -8,7 +8,7 @@ from factories import put_rows
 
 from minbert.commands.plan import learned_text
 from minbert.evaluate.reading import SCHEMA
-from minbert.plan.plan import Plan
+from minbert.plan.outputs import load_plan
 
 REPOSITORY = Path(__file__).parents[2]
 PAPER = "hybrid-bert"
@@ -16,7 +16,7 @@ PAPER = "hybrid-bert"
 
 def test_only_what_the_paper_shows_is_asked_for(tmp_path: Path) -> None:
     config = {"grids": PAPER, "data": "builtin", "backbone": "builtin"}
-    plan = Plan.load({**config, "results": str(tmp_path)}, REPOSITORY)
+    plan = load_plan({**config, "results": str(tmp_path)}, REPOSITORY)
     scores = [
         ("1-bert", "sst", 0.6, 0.2, 1e-9, False),
         ("3-bert", "sst", 0.2, 0.2, 1.0, True),

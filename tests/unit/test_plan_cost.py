@@ -16,7 +16,6 @@ from minbert.plan.cost import (
     LEAST,
     PLAIN,
     PROCESS,
-    Cost,
     Costs,
     Size,
     chains,
@@ -103,17 +102,14 @@ def test_a_stages_memory_by_hand(values: dict[str, Any], gradients: int, activat
     assert memory(spec, counted, ARCH, SIZES) == PROCESS + state + activations
 
 
-def test_time_is_that_of_finished_seeds_or_at_the_rate_of_all_runs(tmp_path: Path) -> None:
+def test_time_is_at_the_rate_of_finished_runs(tmp_path: Path) -> None:
     made = make_plan(tmp_path, seeds=[0, 1])
-    first = training(made, "first")
-    guess = Costs(made)
-    assert not guess.of(first).measured and guess.rate == (CPU_RATE, False)
+    assert Costs(made).rate == (CPU_RATE, False)
     finish(made, seconds=40)
-    assert Costs(made).of(first) == Cost(40, measured=True)
-    # Of an edited stage no seed has finished: twice the epochs take twice as long.
+    assert Costs(made).seconds(training(made, "first")) == pytest.approx(40)
+    # Twice the epochs take twice as long.
     after = make_plan(tmp_path, TWO_STAGES.replace("{lr: 1e-4}", "{lr: 3e-4}, epochs: 20"))
-    found = Costs(after).of(training(after, "first"))
-    assert found.seconds == pytest.approx(80, rel=0.03) and not found.measured
+    assert Costs(after).seconds(training(after, "first")) == pytest.approx(80, rel=0.03)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +133,7 @@ def test_runs_on_other_devices_say_nothing_of_time(
     nvidia_smi(1)
     made = make_plan(tmp_path, device=wish)
     finish(made, training(made, "first"), device=recorded)
-    assert Costs(made, gpu).of(training(made, "first")).measured == counts
+    assert Costs(made, gpu).rate[1] == counts
 
 
 @pytest.mark.parametrize("gpu", [False, True])
@@ -165,7 +161,7 @@ def test_cores_are_shared_out_among_the_jobs_to_run(tmp_path: Path) -> None:
 
 
 def test_a_jobs_chain_is_the_longest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Costs, "of", lambda self, node: Cost(20.0, measured=False))
+    monkeypatch.setattr(Costs, "seconds", lambda self, node: 20.0)
     more = "  third: {extends: t, start: second}\n  alone: {extends: t, epochs: 3}\n"
     made = make_plan(tmp_path, TWO_STAGES + more)
     jobs = pending(made)

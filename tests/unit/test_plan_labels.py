@@ -17,6 +17,7 @@ from minbert.data import labels
 from minbert.data.labels import SCHEMA
 from minbert.evaluate.score import make
 from minbert.plan.describe import title
+from minbert.plan.outputs import load_plan
 from minbert.plan.plan import Plan
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import BUILT_IN
@@ -49,7 +50,7 @@ def planned(tmp_path: Path) -> Any:
             **{"grids": [str(tmp_path / "g.yaml")], "results": str(tmp_path / "results")},
             **{"course": str(tmp_path / "course"), "seeds": [0, 1]},
         }
-        return Plan.load({**config, **more}, REPOSITORY)
+        return load_plan({**config, **more}, REPOSITORY)
 
     return plan
 

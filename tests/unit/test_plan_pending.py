@@ -9,6 +9,7 @@ import pytest
 from factories import finish, make_plan, training
 from planning import REPOSITORY, TWO_STAGES
 
+from minbert.plan.outputs import load_plan
 from minbert.plan.pending import Job, Pending, asked, inputs, pending
 from minbert.plan.plan import Plan
 from minbert.spec.config import load_config
@@ -91,7 +92,7 @@ def grids(tmp_path_factory: pytest.TempPathFactory) -> Pending:
     config = load_config([REPOSITORY / "config.yaml"]).model_dump(mode="json")
     results = str(tmp_path_factory.mktemp("grids") / "results")
     values = {"data": "builtin", "backbone": "builtin", "seeds": [0, 1], "results": results}
-    return pending(Plan.load({**config, **values}, REPOSITORY))
+    return pending(load_plan({**config, **values}, REPOSITORY))
 
 
 def test_a_long_grid_has_few_files_for_each_job(grids: Pending) -> None:

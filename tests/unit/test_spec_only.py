@@ -10,6 +10,7 @@ from planning import REPOSITORY, planning_folder
 
 from minbert.base.errors import UserError
 from minbert.commands.gc import report
+from minbert.plan.outputs import load_plan
 from minbert.plan.plan import Plan
 
 GRID = """paper: hybrid-bert
@@ -36,7 +37,7 @@ claims:
 
 
 def plan(folder: Path, *only: str) -> Plan:
-    return Plan.load([folder / "config.yaml"], folder, words=[f"only={list(only)}"])
+    return load_plan([folder / "config.yaml"], folder, words=[f"only={list(only)}"])
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_figures_and_claims_that_need_others_go(
 def test_the_index_of_a_part_has_its_rows_alone(tmp_path: Path) -> None:
     config = {"grids": ["hybrid-bert"], "data": "builtin", "backbone": "builtin"}
     config |= {"results": str(tmp_path), "only": ["1-bert"]}
-    rows = Plan.load(config, REPOSITORY).shown["tables/index"].spec["published"]
+    rows = load_plan(config, REPOSITORY).shown["tables/index"].spec["published"]
     assert {row["variant"] for row in rows} == {"1-bert"}
 
 

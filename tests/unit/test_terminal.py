@@ -43,7 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace, tmp_path: Path) -> Session:
     """Four stages of 100 seconds, and a clock that stands still."""
-    costs = SimpleNamespace(of=lambda node: SimpleNamespace(seconds=100 - session.OTHERS))
+    costs = SimpleNamespace(seconds=lambda node: 100 - session.OTHERS)
     monkeypatch.setattr(session, "Costs", lambda plan: costs)
     monkeypatch.setattr(session, "title", lambda plan, node: node.key)
     nodes = {("train", f"k{n}"): SimpleNamespace(key=f"k{n}") for n in range(4)}

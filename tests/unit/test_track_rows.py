@@ -182,4 +182,4 @@ def test_a_damaged_result_is_reported_and_stops_no_other(
     log_imported_runs(plan.root, write(plan))
     assert len(attempts(plan.root)) == 6
     (line,) = capfd.readouterr().err.splitlines()
-    assert f"seed 0: not in MLflow: {damaged}/run.json is damaged" in line
+    assert f"seed 0: not in MLflow: {damaged}/run.json: not valid JSON" in line

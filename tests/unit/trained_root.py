@@ -13,6 +13,7 @@ from minbert.base.files import write_json, write_text
 from minbert.commands.steps import load_job, run_job
 from minbert.evaluate.score import SCHEMA
 from minbert.plan.describe import write
+from minbert.plan.outputs import load_plan
 from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
 from minbert.store.plans import PUBLISHED
@@ -92,7 +93,7 @@ def plan_of(base: Path, **more: Any) -> Plan:
     backbone = base / "backbone"
     if not backbone.exists():
         write_tiny(backbone, hidden=16, larger=6)
-    return Plan.load(
+    return load_plan(
         {
             "grids": ["one.yaml", "two.yaml"],
             "results": str(base / "results"),

@@ -288,10 +288,10 @@ def _called(command: Command, results: Any, **options: Any) -> Any:
     given, words, base = (options.pop(name) for name in ("configfile", "config", "directory"))
     files = config_files(given, base / "config.yaml")
     if command.planned:
-        from minbert.plan.plan import Plan
+        from minbert.plan.outputs import load_plan
 
         more = [f"results={results}"] if results else []
-        return function(Plan.load(files, base, [*words, *more]), **options)
+        return function(load_plan(files, base, [*words, *more]), **options)
     if not results and (given or words or files[0].exists()):
         results = Path(load_config(files, words).results)
     return function(results or Path("results"), **options)

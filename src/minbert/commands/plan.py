@@ -74,7 +74,7 @@ class _Outlook:
             f"{self.costs.device_mb(node) / 1e3:.1f} GB",
             f"{spec.epochs * drawn.steps:,}",
             f"{spec.epochs * sum(drawn.examples.values()):,}",
-            self._time([node]),
+            duration(self.costs.seconds(node)),
             self._why(node, stage, missing),
         )
 
@@ -99,12 +99,6 @@ class _Outlook:
             if attempt and (why := attempt.failure()):
                 yield f"seed {seed} failed: {why.splitlines()[0][:200]}"
 
-    def _time(self, nodes: Iterable[Node]) -> str:
-        """Return how long trainings take one after the other, and whether that is estimated."""
-        found = [self.costs.of(node) for node in nodes]
-        estimated = not all(cost.measured for cost in found)
-        return duration(sum(cost.seconds for cost in found)) + " est." * estimated
-
     def _other_jobs(self) -> Iterator[tuple[str, ...]]:
         """Yield (kind, what, key, why) of the jobs to run besides training, by kind."""
         for kind in (kind for kind in KINDS if kind != "train"):
@@ -122,18 +116,17 @@ class _Outlook:
         stages, seeds = counted(len(plan.stages), "stage"), counted(len(self.seeds), "seed")
         jobs = counted(len(plan.owners) * len(self.seeds), "training job")
         yield f"{variants}, {stages}, {seeds}: {jobs}, {len(trainings)} to run"
-        if trainings:
-            operations = sum(costs.operations(node.spec["stage"]) for node in trainings)
-            longest = max(chains(self.jobs, costs).values())
-            yield (
-                f"On n devices: at least {self._time(trainings)} / n, and never less than the "
-                f"longest chain of trainings, {duration(longest)}; GPU-hours: "
-                f"{operations / GPU_RATE / 3600:.2g}, at {GPU_RATE:.0e} operations/s (assumed)."
-            )
         rate, measured = costs.rate
+        if trainings:
+            work, longest = sum(map(costs.seconds, trainings)), chains(self.jobs, costs).values()
+            yield (
+                f"On n devices: at least {duration(work)} / n, and never less than the longest "
+                f"chain of trainings, {duration(max(longest))}; GPU-hours: "
+                f"{work * rate / GPU_RATE / 3600:.2g}, at {GPU_RATE:.0e} operations/s (assumed)."
+            )
         yield (
-            "Times are those of the stage's finished seeds; without any, estimated (est.) by "
-            f"operations at {rate:.1e}/s{'' if measured else ' (assumed)'}."
+            f"Times are estimated by operations at {rate:.1e}/s "
+            f"({'the rate of finished runs' if measured else 'assumed'})."
         )
         for grid in plan.grids:
             notes = plan.shown[f"tables/{grid.paper}"].spec["footnotes"]

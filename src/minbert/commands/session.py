@@ -109,7 +109,7 @@ class Session(logging.Handler):
         for number, (rule, wildcards) in jobs.items():
             self.jobs[number] = Work(rule)
             if node := self.plan.nodes.get(("train", wildcards.get("key", ""))):
-                seconds, seed = OTHERS + costs.of(node).seconds, wildcards["seed"]
+                seconds, seed = OTHERS + costs.seconds(node), wildcards["seed"]
                 name = f"{title(self.plan, node)} . s{seed}"
                 self.jobs[number] = Work(name, seconds, (node.key, seed))
 

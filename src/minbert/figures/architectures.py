@@ -9,14 +9,14 @@ from matplotlib.ticker import EngFormatter
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs
 from minbert.spec.architecture import Architecture, architecture_of, shared_parts
-from minbert.spec.figures import Architectures
+from minbert.spec.figures import Options
 from minbert.spec.task import TASKS
 
 _SHARED, _OWN, _HEAD = "#56B4E9", "#F5D9A8", "#FFFFFF"
 _GAP = 0.06  # between boxes, which are a unit wide for each task
 
 
-def architectures(_: Architectures, inputs: Inputs) -> Drawn:
+def architectures(_: Options, inputs: Inputs) -> Drawn:
     """Draw each variant's last stage, from its resolved spec and the backbone's shapes.
 
     A box over all columns is shared by all tasks; boxes side by side are one copy per task.

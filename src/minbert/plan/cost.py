@@ -1,4 +1,4 @@
-"""What jobs cost, before they run, at the rate of finished runs: time, memory, threads."""
+"""What jobs cost, estimated at the rate of finished runs: time, memory, threads."""
 
 import math
 import statistics
@@ -113,13 +113,6 @@ def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: S
     return PROCESS + state + int(max(batches)) * (2 if spec.smart else 1)
 
 
-class Cost(NamedTuple):
-    """Seconds of one job; `measured` says whether runs of the same key took that long."""
-
-    seconds: float
-    measured: bool
-
-
 class Costs:
     """What a plan's jobs cost. `gpu`: whether training jobs get a GPU each; None: as seen here."""
 
@@ -129,11 +122,9 @@ class Costs:
         self.arch = plan.sources.architecture or BERT_BASE
 
     @cache  # noqa: B019 - a process has few of these
-    def of(self, node: Node) -> Cost:
-        """Return the cost of one seed: of finished ones the median, or operations at `rate`."""
-        if runs := self._runs.get(node.key):
-            return Cost(statistics.median(run["outcome"]["seconds"] for run in runs), True)
-        return Cost(self.operations(node.spec["stage"]) / self.rate[0], False)
+    def seconds(self, node: Node) -> float:
+        """Estimate the seconds of a training with one seed."""
+        return self.operations(node.spec["stage"]) / self.rate[0]
 
     def sizes(self, spec: StageSpec) -> Sizes:
         """Return the sizes of a stage's tasks."""
@@ -158,24 +149,20 @@ class Costs:
         return operations(spec, self.arch, self.sizes(spec))
 
     @cached_property
-    def _runs(self) -> dict[str, list[dict[str, Any]]]:
-        """The records of all finished runs on devices like the one to be used, by key."""
-        found = defaultdict(list)
-        for path in (self.plan.root / "store" / "train").glob("*/seed*/run.json"):
-            if record := sound(path):
-                device = record["environment"]["device"]  # or a GPU's model
-                if self._on_gpu == (device not in ("cpu", "mps")):
-                    found[path.parts[-3]].append(record)
-        return found
-
-    @cached_property
     def rate(self) -> tuple[float, bool]:
-        """Operations a second: the median of all finished runs, or assumed; whether measured."""
-        rates = []
-        for run in (run for runs in self._runs.values() for run in runs):
+        """Operations a second, and whether they were measured or are assumed.
+
+        They are the median of finished runs, one of each stage, on devices like the one to be used.
+        """
+        rates, runs = [], (self.plan.root / "store" / "train").glob("*/seed*/run.json")
+        for run in filter(
+            None, map(sound, {path.parts[-3]: path for path in sorted(runs)}.values())
+        ):
             # One of other tasks and settings, or of data that are gone, says nothing of a rate.
             with suppress(UserError, ValidationError, KeyError):
-                if run["spec"]["trainable"] != "heads":
+                device = run["environment"]["device"]  # or a GPU's model
+                same = self._on_gpu == (device not in ("cpu", "mps"))
+                if same and run["spec"]["trainable"] != "heads":
                     rates.append(self.operations(run["spec"]) / run["outcome"]["seconds"])
         if rates:
             return statistics.median(rates), True
@@ -209,7 +196,7 @@ class Costs:
         """Return the minutes that it asks for; a training resumes from its last state."""
         if node.kind != "train":
             return MINUTES
-        return LEAST + math.ceil(SPARE * self.of(node).seconds / 60)
+        return LEAST + math.ceil(SPARE * self.seconds(node) / 60)
 
     def gpus(self, node: Node) -> int:
         """Return the GPUs that a job asks a cluster for: one if it computes, else none."""
@@ -237,7 +224,7 @@ def chains(jobs: Pending, costs: Costs) -> dict[Job, float]:
 
     @cache
     def longest(job: Job) -> float:
-        own = costs.of(job[0]).seconds if job[0].kind == "train" else 0.0
+        own = costs.seconds(job[0]) if job[0].kind == "train" else 0.0
         return own + max(map(longest, after[job]), default=0.0)
 
     return {job: longest(job) for job in jobs}

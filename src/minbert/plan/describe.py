@@ -9,7 +9,6 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.progress import some
-from minbert.plan.experiment import Experiment
 from minbert.plan.plan import Plan
 from minbert.spec.task import Task
 from minbert.store.code import files_digest
@@ -50,20 +49,20 @@ def record_of(plan: Plan) -> dict[str, Any]:
     return dict(json.loads(canonical(record)))
 
 
-def about(experiment: Experiment, node: Node) -> dict[str, Any]:
+def about(plan: Plan, node: Node) -> dict[str, Any]:
     """Return a node's title, and the paper, variant and stage that a training job is for first."""
-    told: dict[str, Any] = {"title": title(experiment, node), "owner": None}
-    if owner := experiment.owners.get(node.key):
-        (grid,) = (grid for grid in experiment.grids if grid.paper == owner.paper)
+    told: dict[str, Any] = {"title": title(plan, node), "owner": None}
+    if owner := plan.owners.get(node.key):
+        (grid,) = (grid for grid in plan.grids if grid.paper == owner.paper)
         told |= {"owner": asdict(owner), "overall_tasks": grid.overall_tasks}
     return told
 
 
-def title(experiment: Experiment, node: Node) -> str:
+def title(plan: Plan, node: Node) -> str:
     """Return a short name of a node for people."""
     if node.kind == "train":
-        ref = experiment.owners[node.key]
-        tasks = "+".join(experiment.every[ref].spec.trained_tasks)
+        ref = plan.owners[node.key]
+        tasks = "+".join(plan.every[ref].spec.trained_tasks)
         stage = "" if ref.stage == "main" else f"/{ref.stage}"
         return f"{ref.variant}{stage} . {tasks}"
     spec = {**node.extra, **node.spec}

@@ -1,4 +1,4 @@
-"""The nodes of what people look at, and what is said of a paper to make them."""
+"""From a configuration to its plan: the nodes of what people look at, and what they say."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -7,14 +7,16 @@ from typing import Any
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.data.identity import sha256
-from minbert.plan.experiment import Experiment
+from minbert.plan.plan import Plan
+from minbert.plan.sources import Sources
 from minbert.spec.architecture import shared_depth
-from minbert.spec.figures import FIGURE_KINDS, ONE_TASK, Options, PublishedReproduced
+from minbert.spec.config import load_config
+from minbert.spec.figures import FIGURE_KINDS, ONE_TASK
 from minbert.spec.grid import ALL, Drawing, FiguresFile
 from minbert.spec.parts import part_module
 from minbert.spec.protocol import OVERALL_TASKS
-from minbert.spec.published import MAJORITY, Claim
-from minbert.spec.resolve import Grid
+from minbert.spec.published import MAJORITY, Claim, read_published
+from minbert.spec.resolve import Grid, part_of, resolve
 from minbert.spec.task import TASKS, task_facts
 from minbert.spec.yaml import load_yaml, validated
 from minbert.store.node import Need, Node
@@ -36,7 +38,24 @@ Needs = Mapping[str, Need]
 Figure = tuple[str, Node]  # with the name that it is published under
 
 
-def shown_nodes(exp: Experiment) -> dict[str, Node]:
+def load_plan(
+    config: Mapping[str, Any] | Sequence[Path], base: Path, words: Sequence[str] = ()
+) -> Plan:
+    """Return the plan of config files or of a merged mapping, and of `KEY=VALUE` words."""
+    main = (Path("config.yaml"), base / "config.yaml")
+    files = () if isinstance(config, Mapping) else [file for file in config if file not in main]
+    read = load_config(config, words)
+    whole = resolve(read, base)
+    every = {s.ref: s for grid in whole for v in grid.variants.values() for s in v.stages}
+    published = read_published(base / read.published)
+    sources, grids = Sources(read, base), part_of(whole, read.only)
+    plan = Plan(read, base, grids, every, published, sources, files, words)
+    plan.check_distinct()
+    plan.shown.update(shown_nodes(plan))
+    return plan
+
+
+def shown_nodes(plan: Plan) -> dict[str, Node]:
     """Return the nodes of what people look at, each after those that it is made from.
 
     They are by the names that they are published under (`store.plans.products`). What they need
@@ -47,13 +66,13 @@ def shown_nodes(exp: Experiment) -> dict[str, Node]:
     papers: list[About] = []
     every: dict[str, Need] = {}
     scores_of: dict[str, Need] = {}
-    for grid in exp.grids:
-        paper, scored = grid.paper, _scored(exp, grid)
-        papers.append(about := scored | _about(exp, grid))
-        trained = (exp.train(stage.ref) for v in grid.variants.values() for stage in v.stages)
-        runs = product(trained, exp.config.seeds)
+    for grid in plan.grids:
+        paper, scored = grid.paper, _scored(plan, grid)
+        papers.append(about := scored | _about(plan, grid))
+        trained = (plan.train(stage.ref) for v in grid.variants.values() for stage in v.stages)
+        runs = product(trained, plan.config.seeds)
         needs = {f"run.{node.key}.{seed}": Need(node, "run.json", seed) for node, seed in runs}
-        needed = needs | exp.sources.labels(grid.tasks, "labels.parquet")
+        needed = needs | plan.sources.labels(grid.tasks, "labels.parquet")
         scores = Node("scores", scored, "minbert.evaluate.score", needs=needed)
         found[f"scores/{paper}"] = scores
         beside = {f"scores.{paper}": Need(scores, "scores.parquet")}
@@ -65,38 +84,38 @@ def shown_nodes(exp: Experiment) -> dict[str, Node]:
             found[f"tables/{paper}.tuning"] = tuning
             beside[f"tuning.{paper}"] = Need(tuning, "tuning.csv")
         found[f"tables/{paper}"] = Node("table", about, "minbert.evaluate.table", needs=beside)
-        found |= _paper_figures(exp, grid, about, needs)
-    found |= _all_figures(exp, sorted(papers, key=lambda about: str(about["paper"])), scores_of)
-    needs = {f"table.{g.paper}": Need(found[f"tables/{g.paper}"], "table.csv") for g in exp.grids}
+        found |= _paper_figures(plan, grid, about, needs)
+    found |= _all_figures(plan, sorted(papers, key=lambda about: str(about["paper"])), scores_of)
+    needs = {f"table.{g.paper}": Need(found[f"tables/{g.paper}"], "table.csv") for g in plan.grids}
     # With `only`, the index is of this part's rows.
     rows = [
         row.model_dump()
-        for row in exp.published
-        if any(row.paper == grid.paper for grid in exp.grids)
-        and (not exp.config.only or (row.paper, row.variant) in exp.variants)
+        for row in plan.published
+        if any(row.paper == grid.paper for grid in plan.grids)
+        and (not plan.config.only or (row.paper, row.variant) in plan.variants)
     ]
     index = Node("index", {"published": rows}, "minbert.evaluate.index", needs=needs)
     found["tables/index" if rows else "index"] = index
-    if any(grid.claims for grid in exp.grids):
-        claims = Node("claims", _claims(exp), "minbert.evaluate.claims", needs=every)
+    if any(grid.claims for grid in plan.grids):
+        claims = Node("claims", _claims(plan), "minbert.evaluate.claims", needs=every)
         found["tables/claims"] = claims
-    return found | {"report": _report(exp, found, every)}
+    return found | {"report": _report(plan, found, every)}
 
 
-def _scored(exp: Experiment, grid: Grid) -> About:
+def _scored(plan: Plan, grid: Grid) -> About:
     """Return what decides a paper's scores: its variants, and the trainings of their tasks."""
-    labelled = bool(exp.sources.labels(grid.tasks, ""))
+    labelled = bool(plan.sources.labels(grid.tasks, ""))
     return {
         **grid.model_dump(include={"paper", "single", "overall_tasks"}),
         "rule": grid.overall,
         "facts": {task: task_facts(task) for task in grid.tasks},
-        "seeds": list(exp.config.seeds),
+        "seeds": list(plan.config.seeds),
         # A list, as a description sorts the keys of a mapping.
         "variants": [
             {
                 "name": variant.name,
-                "key": exp.train(variant.stages[-1].ref).key if variant.stages else "",
-                "tasks": {t: exp.train(stage.ref).key for t, stage in variant.scored.items()},
+                "key": plan.train(variant.stages[-1].ref).key if variant.stages else "",
+                "tasks": {t: plan.train(stage.ref).key for t, stage in variant.scored.items()},
                 "tuned_for": variant.tuned_for,
                 "tried": [*variant.tried],
                 "best_of": [] if variant.tried else [*variant.best_of],
@@ -108,40 +127,40 @@ def _scored(exp: Experiment, grid: Grid) -> About:
     }
 
 
-def _about(exp: Experiment, grid: Grid) -> About:
+def _about(plan: Plan, grid: Grid) -> About:
     """Return what else is said of a paper."""
-    shapes = exp.sources.architecture
+    shapes = plan.sources.architecture
     variants = grid.variants.values()
     return {
         **grid.model_dump(include={"title", "tasks"}),
         "caption": grid.description,
-        **exp.made_from(grid.tasks),
+        **plan.made_from(grid.tasks),
         "labels": {variant.name: variant.label for variant in variants},
         "settings": {name: said for v in variants for name, said in v.tried.items()},
         "stages": {
             variant.name: [
                 {
                     "name": stage.ref.stage,
-                    "key": exp.train(stage.ref).key,
-                    "spec": exp.resolved(stage, stage.spec),
+                    "key": plan.train(stage.ref).key,
+                    "spec": plan.resolved(stage, stage.spec),
                     "start": str(stage.start) if stage.start else None,
                     "fused": [str(ref) for ref in stage.fused],
-                    "parameters": exp.counts(stage),
+                    "parameters": plan.counts(stage),
                 }
                 for stage in variant.stages
             ]
             for variant in variants
         },
         "architecture": shapes and shapes.model_dump(),
-        "rows": [*_rows(exp, grid)],
-        "footnotes": [*_footnotes(exp, grid)],
-        "selection_split": exp.selection_split(grid),
+        "rows": [*_rows(plan, grid)],
+        "footnotes": [*_footnotes(plan, grid)],
+        "selection_split": plan.selection_split(grid),
     }
 
 
-def _rows(exp: Experiment, grid: Grid) -> Iterator[About]:
+def _rows(plan: Plan, grid: Grid) -> Iterator[About]:
     """Yield the rows of a paper's table: its published rows in order, then what else it has."""
-    of_paper = (row for row in exp.published if row.paper == grid.paper)
+    of_paper = (row for row in plan.published if row.paper == grid.paper)
     rows = [row.model_dump() for row in of_paper if row.variant in grid.variants]
     published = [(row["variant"], row["split"]) for row in rows]
     for variant in grid.rows.values():
@@ -160,28 +179,28 @@ def _rows(exp: Experiment, grid: Grid) -> Iterator[About]:
             "row": row.get("row", variant.label),
             "variant": variant.name,
             "table": row.get("table"),
-            "choice": {exp.train(s.ref).key: one.name for one in chosen for s in one.stages},
+            "choice": {plan.train(s.ref).key: one.name for one in chosen for s in one.stages},
             "split": row["split"],
             "published": figures,
             "note": "; ".join(filter(None, (row.get("note"), variant.note))),
             "other_task": row.get("other_task") or known,
             "tasks": [task for task in grid.tasks if task in tasks],
-            "parameters": exp.parameters(variant),
-            "parameters_bert_base": exp.parameters(variant, base_shapes=True),
+            "parameters": plan.parameters(variant),
+            "parameters_bert_base": plan.parameters(variant, base_shapes=True),
         }
 
 
-def _footnotes(exp: Experiment, grid: Grid) -> Iterator[str]:
+def _footnotes(plan: Plan, grid: Grid) -> Iterator[str]:
     """Yield ratios of parameters, and what fractions became that are no whole number of layers."""
     for pair in grid.parameter_ratios:
         shares = []
         for where, base_shapes in (("this backbone", False), ("BERT-base", True)):
-            one, other = (exp.parameters(grid.variants[name], base_shapes) for name in pair)
+            one, other = (plan.parameters(grid.variants[name], base_shapes) for name in pair)
             if one and other:
                 shares.append(f"{one / other:.1%} at {where}")
         if shares:
             yield f"Parameters of {pair[0]} over those of {pair[1]}: {', '.join(shares)}."
-    layers = exp.sources.architecture.layers if exp.sources.architecture else 0
+    layers = plan.sources.architecture.layers if plan.sources.architecture else 0
     for stage in (stage for variant in grid.variants.values() for stage in variant.stages):
         share = stage.spec.shared_layers
         if layers and isinstance(share, float):
@@ -191,12 +210,12 @@ def _footnotes(exp: Experiment, grid: Grid) -> Iterator[str]:
                 yield f"{stage.ref}: {said}"
 
 
-def _claims(exp: Experiment) -> About:
+def _claims(plan: Plan) -> About:
     """Return all papers' claims, one line a task, by the columns of their table.
 
     A claim `against` a number has it as its `score`, too.
     """
-    grids = [grid for grid in exp.grids if grid.claims]
+    grids = [grid for grid in plan.grids if grid.claims]
     lines = []
     for grid, claim in ((of, claim) for of in grids for claim in of.claims):
         guess = MAJORITY if claim.score is None else f"{claim.score:g}"
@@ -211,24 +230,24 @@ def _claims(exp: Experiment) -> About:
                 "task": grid.overall if task == "overall" else task,
                 "direction": claim.direction,
                 "margin": None if claim.direction in ("higher", "lower") else claim.margin,
-                "published_difference": _published_difference(exp, grid, claim, task),
+                "published_difference": _published_difference(plan, grid, claim, task),
             }
             # Tables of scores alone have no column for the measure.
             lines.append(line | ({} if claim.measure == "score" else {"measure": claim.measure}))
     return {
         "claims": lines,
         "titles": {grid.paper: grid.title for grid in grids},
-        "seeds": len(exp.config.seeds),
-        "selection_split": exp.selection_split(),
+        "seeds": len(plan.config.seeds),
+        "selection_split": plan.selection_split(),
         "overall_tasks": {grid.paper: grid.overall_tasks for grid in grids},
-        **exp.made_from(task for grid in exp.grids for task in grid.tasks),
+        **plan.made_from(task for grid in plan.grids for task in grid.tasks),
     }
 
 
-def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) -> float | None:
+def _published_difference(plan: Plan, grid: Grid, claim: Claim, task: str) -> float | None:
     """Return the published difference; with several others, the one most against the claim."""
     of, at = "overall" if task == grid.overall else task, (grid.paper, "dev")
-    rows = [row for row in exp.published if (row.paper, row.split) == at]
+    rows = [row for row in plan.published if (row.paper, row.split) == at]
     found = {r.variant: f for r in reversed(rows) if (f := r.figure(of)) is not None}
     if claim.measure != "score" or claim.variant not in found:
         return None
@@ -239,10 +258,10 @@ def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) 
     return (max if claim.direction in ("lower", "not higher") else min)(differences, default=None)
 
 
-def _report(exp: Experiment, found: Mapping[str, Node], runs: Needs) -> Node:
+def _report(plan: Plan, found: Mapping[str, Node], runs: Needs) -> Node:
     """Return the node of the report of all that was `found`; what it says is in their specs."""
-    tasks = dict.fromkeys(t for stage in exp.stages.values() for t in stage.spec.ordered_tasks)
-    needs = {**runs, **exp.sources.labels(tasks, "labels.json")}
+    tasks = dict.fromkeys(t for stage in plan.stages.values() for t in stage.spec.ordered_tasks)
+    needs = {**runs, **plan.sources.labels(tasks, "labels.json")}
     for name, node in found.items():
         if node.kind == "figure":
             needs[f"figure.{name}"] = Need(node, "figure.png")
@@ -250,28 +269,28 @@ def _report(exp: Experiment, found: Mapping[str, Node], runs: Needs) -> Node:
             paper = node.spec.get("paper")
             needs[f"{node.kind}.{paper}" if paper else node.kind] = Need(node, node.outputs[0])
     for task in tasks:
-        examples = Need(data := exp.sources.data(task), "examples.parquet")
+        examples = Need(data := plan.sources.data(task), "examples.parquet")
         of, extra = {"examples": examples}, {"task": task}
         rows = Node("rows", {}, "minbert.data.examples", needs=of, extra=extra)
         needs |= {f"data.{task}": Need(data, "report.json"), f"examples.{task}": examples}
         needs[f"rows.{task}"] = Need(rows, "rows.parquet")
     spec = {
-        **exp.made_from(tasks),
-        "papers": [grid.paper for grid in exp.grids],
+        **plan.made_from(tasks),
+        "papers": [grid.paper for grid in plan.grids],
         "figures": [name for name, node in found.items() if node.kind == "figure"],
-        "seeds": list(exp.config.seeds),
-        "config": exp.config.model_dump(mode="json", exclude_defaults=True, exclude=UNSHOWN),
-        "selection_split": exp.selection_split(),
+        "seeds": list(plan.config.seeds),
+        "config": plan.config.model_dump(mode="json", exclude_defaults=True, exclude=UNSHOWN),
+        "selection_split": plan.selection_split(),
         "templates": {name: sha256(PACKAGE / "report" / name) for name in TEMPLATES},
     }
     return Node("report", spec, "minbert.report.make", needs=needs)
 
 
-def _paper_figures(exp: Experiment, grid: Grid, about: About, needs: Needs) -> Iterator[Figure]:
+def _paper_figures(plan: Plan, grid: Grid, about: About, needs: Needs) -> Iterator[Figure]:
     """Yield a paper's figures; one to which `only` leaves too little to show is left out."""
     for name, spec in grid.figures.items():
         where = f"paper '{grid.paper}': figure '{name}'"
-        options = _options(spec, where)
+        options = validated(FIGURE_KINDS[spec.kind], spec.options, f"{where}, options")
         given, on, of = options.model_dump(mode="json"), "", [*grid.variants.values()]
         if shown := ONE_TASK.get(spec.kind):
             fit = [task for task in grid.tasks if TASKS[task].kind == shown]
@@ -282,54 +301,51 @@ def _paper_figures(exp: Experiment, grid: Grid, about: About, needs: Needs) -> I
         able = {v.name: v for v in of if (v.stages if options.trained else not v.tuned_for)}
         # Without named variants a figure shows all that it can.
         names = [*(spec.variants or (name for name, v in able.items() if not v.tuned_for))]
-        of_options = dict.fromkeys(options.named(), names)
-        for variant, known in (of_options | dict.fromkeys(spec.variants, able)).items():
+        named = [*options.named()]
+        if plan.config.only:
+            names = [name for name in names if name in grid.variants]
+            if len(names) < options.least or not grid.variants.keys() >= {*named}:
+                continue
+        for variant, known in (dict.fromkeys(named, names) | dict.fromkeys(names, able)).items():
             if variant not in known:
                 raise UserError(
                     f"{where}: '{variant}' is no variant{on or ' with results'} that it shows."
                     f"{did_you_mean(variant, known)}"
                 )
-        if exp.config.only and len(names) < options.least:
-            continue
-        if not options.least <= len(names) <= (options.most or len(names)):
+        if len(names) < options.least:
             raise UserError(
-                f"{where}: kind '{spec.kind}' shows {options.least} to {options.most or 'all'} "
-                f"variants{on}, found {len(names)}; name others under 'variants', or take the "
-                "figure out"
+                f"{where}: kind '{spec.kind}' shows {options.least} or more variants{on}, found "
+                f"{len(names)}; name others under 'variants', or take the figure out"
             )
-        yield _figure(grid.paper, name, spec, {"options": given, "variants": names}, [about], needs)
+        yield _figure(grid.paper, name, spec, given, names, [about], needs)
 
 
-def _all_figures(exp: Experiment, papers: Sequence[About], needs: Needs) -> Iterator[Figure]:
+def _all_figures(plan: Plan, papers: Sequence[About], needs: Needs) -> Iterator[Figure]:
     """Yield the figures over all `papers`, if these have published rows; a part has none."""
-    path = exp.base / FIGURES
-    if exp.config.only or not path.exists():
+    path = plan.base / FIGURES
+    if plan.config.only or not path.exists():
         return
     for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
-        options = _options(spec, where := f"{path}: figure '{name}'")
-        if not isinstance(options, PublishedReproduced):
-            raise UserError(
-                f"{where}: kind '{spec.kind}' shows variants of one paper; put it into that "
-                "paper's grid"
-            )
+        options = spec.options
         if options.against == "dev" or any(row["table"] for of in papers for row in of["rows"]):
-            draw = {"options": options.model_dump(mode="json"), "variants": []}
-            yield _figure(ALL, name, spec, draw, papers, needs)
+            yield _figure(ALL, name, spec, options.model_dump(), [], papers, needs)
 
 
 def _figure(
     paper: str,
     name: str,
     spec: Drawing,
-    draw: About,
+    options: About,
+    variants: Sequence[str],
     papers: Sequence[About],
     needs: Needs,
 ) -> Figure:
+    looks = spec.model_dump(include={"title", "caption"})
     about = {
         "paper": paper,
         "name": name,
         "kind": spec.kind,
-        "draw": {"title": spec.title, "caption": spec.caption, **draw},
+        "draw": {**looks, "options": options, "variants": variants},
         "papers": papers,
         "style": {path.name: sha256(path) for path in sorted(PACKAGE.glob("figures/*.mplstyle"))},
     }
@@ -338,7 +354,3 @@ def _figure(
         parts.append(part_module("architecture", shapes["family"]))
     node = Node("figure", about, "minbert.figures.make", tuple(parts), needs)
     return f"figures/{paper}/{name}", node
-
-
-def _options(spec: Drawing, where: str) -> Options:
-    return validated(FIGURE_KINDS[spec.kind], spec.options, f"{where}, options")

@@ -15,11 +15,10 @@ from minbert.spec.model import Probability, Spec
 
 
 class Options(Spec):
-    """Options of a kind that shows `least` to `most` variants, with `trained` those with runs."""
+    """Options of a kind that shows `least` variants or more, with `trained` those with runs."""
 
     trained: ClassVar[bool] = True
     least: ClassVar[int] = 1
-    most: ClassVar[int | None] = None
 
     def named(self) -> Iterable[str]:
         """Return the variants that the options name."""
@@ -37,12 +36,6 @@ class OfSplit(Options):
 
     trained = False
     split: Literal["dev", "test"] = "dev"
-
-
-class Architectures(Options):
-    """The layers of models, drawn from their specs."""
-
-    most = 6
 
 
 class Table(Spec):
@@ -121,7 +114,7 @@ ONE_TASK = {
 """The kinds that show one task, and the kind of this task."""
 
 FIGURE_KINDS: dict[str, type[Options]] = {
-    "architectures": Architectures,
+    "architectures": Options,  # the layers of models, drawn from their specs
     "calibration": OneTask,
     "confusion-matrix": OneTask,
     "curves": Curves,

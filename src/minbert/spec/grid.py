@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import Field, create_model
 
+from minbert.spec.figures import PublishedReproduced
 from minbert.spec.model import Distinct, Names, Spec, one_of
 from minbert.spec.parts import PARTS
 from minbert.spec.protocol import Rule
@@ -100,19 +101,26 @@ class Drawing(Spec):
     kind: Annotated[str, one_of(PARTS["figure"])]
     title: str
     caption: str = ""
-    options: dict[str, Any] = Field(default_factory=dict)
 
 
 class Figure(Drawing):
     """A paper's figure; without `variants` it shows all of the paper that it can."""
 
+    options: dict[str, Any] = Field(default_factory=dict)
     variants: Names = ()
+
+
+class FigureOverAll(Drawing):
+    """A figure over all papers."""
+
+    kind: Literal["published-reproduced"]
+    options: PublishedReproduced = PublishedReproduced()
 
 
 class FiguresFile(Spec):
     """workflow/figures.yaml: the figures over all papers."""
 
-    figures: dict[Name, Drawing] = Field(default_factory=dict)
+    figures: dict[Name, FigureOverAll] = Field(default_factory=dict)
 
 
 class Paper(Spec):

@@ -378,11 +378,11 @@ def part_of(grids: Sequence[Grid], only: Sequence[str]) -> list[Grid]:
     """Return the grids with the variants that a pattern of `only` matches; without one, all.
 
     A pattern is a paper, a variant or `PAPER/VARIANT`, with the wildcards `*`, `?` and `[...]`. The
-    best of others comes with those others, a tuned row with all that it tries. Figures and claims
-    that are about variants which are left out go with them. Raises `UserError` for a pattern that
-    matches nothing.
+    best of others comes with those others, a tuned row with all that it tries. Claims that are
+    about variants which are left out go with them. Raises `UserError` for a pattern that matches
+    nothing.
     """
-    if not only:  # else figures would lose variants that do not exist, unsaid
+    if not only:
         return list(grids)
     names = [f"{grid.paper}/{name}" for grid in grids for name in grid.rows]
     chosen = set[str]()
@@ -399,16 +399,8 @@ def part_of(grids: Sequence[Grid], only: Sequence[str]) -> list[Grid]:
         if named := {name for name in grid.rows if f"{grid.paper}/{name}" in chosen}:
             left = named.union(*(grid.variants[name].best_of for name in named))
             gone = grid.variants.keys() - left
-            figures = {}
-            for name, figure in grid.figures.items():
-                shown = tuple(variant for variant in figure.variants if variant in left)
-                # Options may name variants, of which the figure needs all.
-                whole = not any(f"'{variant}'" in str(figure.options) for variant in gone)
-                if whole and (shown or not figure.variants):
-                    figures[name] = figure.model_copy(update={"variants": shown})
             part = {
                 "variants": {name: v for name, v in grid.variants.items() if name in left},
-                "figures": figures,
                 "claims": tuple(claim for claim in grid.claims if gone.isdisjoint(claim.variants)),
                 "parameter_ratios": tuple(p for p in grid.parameter_ratios if gone.isdisjoint(p)),
                 "single": "" if grid.single in gone else grid.single,

@@ -170,12 +170,6 @@ def key_of(described: Mapping[str, Any]) -> str:
     return digest([described["kind"], described["spec"], described["code"], needs])
 
 
-def needs_of(described: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """Return kind and key of what a described node is made from, without downloads."""
-    needs = ((need["kind"], need["key"]) for need in described["needs"].values())
-    return {(kind, key) for kind, key in needs if kind != "fetch"}
-
-
 def node_code(kind: str, maker: str, parts: Iterable[str]) -> dict[str, str]:
     """Return the digest of each module that makes a node of this kind, by name."""
     if kind == "fetch":

@@ -44,13 +44,14 @@ def read_description(root: Path, kind: str, key: str) -> dict[str, Any]:
 
 def described_in(path: Path) -> dict[str, Any]:
     """Read a description; `UserError` if it is missing, damaged, or not of the file's name."""
-    described = _read(path)
+    described = read_record(path)
     if path.stem != f"{described.get('kind')}-{described.get('key')}":
         raise UserError(f"{path}: is damaged, or was renamed; delete it: {AGAIN}")
     return described
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_record(path: Path) -> dict[str, Any]:
+    """Read a description or a record; `UserError` if it is missing or damaged."""
     try:
         return read_json(path)
     except FileNotFoundError:
@@ -84,8 +85,8 @@ def write_plan(root: Path, record: Mapping[str, Any]) -> str:
 
 
 def read_plan(root: Path, plan: str) -> dict[str, Any]:
-    """Read the record of a plan; `UserError` if there is none, or it is damaged."""
-    return _read(plan_path(root, plan))
+    """Read the record of a plan, as `read_record`."""
+    return read_record(plan_path(root, plan))
 
 
 def products(root: Path, record: Mapping[str, Any]) -> dict[str, Path]:
@@ -146,34 +147,19 @@ def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     found = {}
     for path in (root / "store" / "plans").glob("*.json"):
         with suppress(UserError):
-            found[path.stem] = _read(path)
+            found[path.stem] = read_record(path)
     yield from sorted(found.items(), key=lambda named: named[1].get("written", 0), reverse=True)
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """Read a record; `UserError` if it is damaged."""
-    try:
-        return read_json(path)
-    except UserError:
-        raise UserError(
-            f"{path} is damaged: delete {path.parent} and store/report, and the next `snakemake "
-            "all` makes both again"
-        ) from None
 
 
 def sound(path: Path) -> dict[str, Any] | None:
     """Return a record, or None if there is none or it is damaged."""
     try:
         return read_record(path)
-    except (FileNotFoundError, UserError):
+    except UserError:
         return None
 
 
 def adoptions(folder: Path) -> list[dict[str, Any]]:
-    """Return how a result came to its folder; `UserError` if what says so is damaged."""
+    """Return how a result came to its folder."""
     path = folder / ADOPTED
-    try:
-        found: list[dict[str, Any]] = json.loads(path.read_bytes()) if path.exists() else []
-    except ValueError:
-        raise UserError(f"{path} is damaged; delete it") from None
-    return found
+    return list(json.loads(path.read_bytes())) if path.exists() else []
