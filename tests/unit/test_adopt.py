@@ -133,7 +133,7 @@ def test_data_are_compared_however_they_are_read_now(old: Plan, edit: Editing) -
 
 
 REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "an edited spec": (lambda r: r["spec"].update(epochs=99), "settings not those of its key"),
+    "an edited spec": (lambda r: r["spec"].update(epochs=99), "settings that do not match"),
     "other tokens": (
         lambda r: r["data"]["sst"]["train"].update(tokens="0" * 64),
         "was trained with other tokens.sst",

@@ -183,7 +183,7 @@ def test_a_further_bundle_has_neither_runs_nor_rows_of_the_first(
 
 
 def test_what_cannot_be_bundled_or_taken_in(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no workflow was started there"):
+    with pytest.raises(UserError, match="no workflow has run there"):
         bundle(tmp_path / "resutls", tmp_path / "out.zip")
     assert not (tmp_path / "resutls").exists()
     with pytest.raises(UserError, match=r"No such file.*digests\.json"):
@@ -256,9 +256,12 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "half a run": (lambda files, run: files.pop(f"{run}/history.parquet"), "is missing"),
     "other settings in the record": (
         page("run.json", lambda record: record["spec"].update(epochs=99)),
-        "has settings not those of its key",
+        "has settings that do not match its key",
     ),
-    "other code": (page("run.json", lambda record: record.update(code="0")), "is of other code"),
+    "other code": (
+        page("run.json", lambda record: record.update(code="0")),
+        "has code that does not match",
+    ),
     "a run under another seed": (moved("train/{key}/seed1"), "has the record of another seed"),
     "other examples": (
         page("run.json", lambda record: record["data"]["sst"]["dev"].update(ids="0")),

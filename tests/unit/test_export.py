@@ -162,5 +162,5 @@ def test_what_cannot_be_exported_is_refused_and_writes_nothing(
         export(trained_plan.root, variant, tmp_path / "out", task=task)
     assert not (tmp_path / "out").exists()
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(UserError, match="expected a new or an empty folder"):
+    with pytest.raises(UserError, match="expected a new or empty folder"):
         export(trained_plan.root, variant, tmp_path, task=task)

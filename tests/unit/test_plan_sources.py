@@ -220,7 +220,7 @@ def test_stated_checksums_stand_for_absent_files(given: dict[str, Any], tmp_path
         path: re.sub("[0-9a-f]{32,}", lambda d: "f" * len(d[0]), o) for path, o in found.items()
     }
     for path in found:
-        with pytest.raises(UserError, match=f"{path}: its checksum is .*, and the conf"):
+        with pytest.raises(UserError, match=f"{path}: its checksum is .*, but the conf"):
             keys(checksums=stated["checksums"] | {path: wrong[path]})
 
     node = made.backbone  # as a bundle leaves it: its shapes are those of a result
@@ -249,7 +249,7 @@ def test_a_job_without_its_source_is_refused_before_anything_runs(tmp_path: Path
     made = make_plan(tmp_path, data="real", course="away", checksums={
         f"away/{getattr(BUILT_IN['sst'].files, split).path}": f"git:{'0' * 40}" for split in SPLITS
     })  # fmt: skip
-    with pytest.raises(UserError, match=r"away/ids-sst-train.csv is not there, and .* no finished"):
+    with pytest.raises(UserError, match=r"away/ids-sst-train.csv is missing, and .* no finished"):
         check_sources(pending(made))
     finish(made)
     check_sources(pending(made))

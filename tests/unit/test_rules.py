@@ -43,7 +43,7 @@ def test_a_key_says_what_job_it_is(plan: Plan) -> None:
         assert ask(job, 3) == 4 * ask(job, 1) > 0, "twice as much at each attempt"
     (tokens,) = (need.node for name, need in node.needs.items() if name.startswith("tokens."))
     assert made.command(SimpleNamespace(key=tokens.key)) == f"make tokens-{tokens.key} {at}"
-    with pytest.raises(WorkflowError, match="asks for no job with key 00ff"):
+    with pytest.raises(WorkflowError, match="has no job with key 00ff"):
         made.command(SimpleNamespace(key="00ff"))
 
 

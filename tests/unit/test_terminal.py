@@ -65,7 +65,7 @@ def test_jobs_are_counted_from_snakemakes_events(watched: Session) -> None:
     assert watched.ran() == "ran 2 jobs in 0 s; 1 failed; 3 not reached"
     run = {"experiment": "p", "key": "k1", "seed": 0, "name": "", "params": {}}
     Journal.start(watched.plan.root, run).end("KILLED")
-    assert "; 1 interrupted, to go on from where they were; 3 not" in watched.ran()
+    assert "; 1 interrupted, to be resumed; 3 not" in watched.ran()
     say(watched, "job_info", 1)  # It is tried again.
     assert "failed" not in watched.line()
 

@@ -112,7 +112,7 @@ def test_the_second_follower_waits_or_leaves(
         wait_for(lambda: stored(root, journal.path).points, "the first point")
         monkeypatch.setattr("minbert.track.follower._PATIENCE", 0.2)
         assert Follower(root).finish() == 1
-        assert "another follower works on" in capfd.readouterr().err
+        assert "another follower already works on" in capfd.readouterr().err
         journal.end("FINISHED")
         assert first.pid is not None
         os.kill(first.pid, signal.SIGTERM)  # asks for its last pass

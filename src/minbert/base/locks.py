@@ -74,7 +74,7 @@ def results_lock(root: Path, *, alone: bool = False) -> Iterator[None]:
         if not take(handle, shared=not alone):
             other = "a workflow or a job, perhaps of another clone of the repository, works there"
             holder = other if alone else "`minbert gc`, `adopt` or `unbundle` works there"
-            raise UserError(f"{root} is in use: {holder}. Wait for its end, then run again.")
+            raise UserError(f"{root} is in use: {holder}. Wait for it to end, then run again.")
         yield
 
 

@@ -51,8 +51,8 @@ class Rules:
         """Return a job's node and seed; an error if the plan has no such key."""
         node = self._nodes.get(wildcards.key)
         if node is None:
-            said = f"the configuration asks for no job with key {wildcards.key}"
-            raise WorkflowError(f"{said}; `minbert plan` lists what it asks for")
+            said = f"the configuration has no job with key {wildcards.key}"
+            raise WorkflowError(f"{said}; `minbert plan` lists its jobs")
         return node, int(wildcards.seed) if node.kind == "train" else None
 
     def inputs(self, wildcards: Any) -> list[str]:

@@ -151,7 +151,7 @@ class Session(logging.Handler):
         stopped = sum(end.get("status") == "KILLED" for end in ends)
         counts = {
             "failed": len(failed) - stopped,
-            "interrupted, to go on from where they were": stopped,
+            "interrupted, to be resumed": stopped,
             "not reached": len(self.jobs) - len(done) - len(failed),
         }
         parts = [f"ran {counted(len(done), 'job')} in {duration(time.monotonic() - self.started)}"]

@@ -130,7 +130,7 @@ def run_job(job: Job) -> None:
     work = job.root / "work" / job.described["key"] / f"seed{job.seed}"
     with exclusive_lock(work, f"training of {job.title}", patience()) as waited:
         if waited and finished("train", job.out):
-            say("the process that was waited for has finished it")
+            say("the process that held the lock has finished it")
             return
         for folder in (work, job.out):
             remove_half_written(folder)

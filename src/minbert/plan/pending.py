@@ -83,8 +83,8 @@ def check_sources(jobs: Pending) -> None:
         for path in node.extra.get("paths", {}).values():
             if not os.path.exists(path):
                 raise UserError(
-                    f"{path} is not there, and {jobs.plan.root}/store has no finished {node.kind} "
-                    "of files with its checksum; give it, correct `checksums`, or import a bundle"
+                    f"{path} is missing, and {jobs.plan.root}/store has no finished {node.kind} "
+                    "of files with its checksum; provide it, correct `checksums` or import a bundle"
                 )
 
 

@@ -111,7 +111,7 @@ class Plan:
                 raise UserError(
                     f"{stage.ref.paper}: '{other.ref}' and '{stage.ref}' differ in their grid and "
                     "become the same stage. Change what makes them equal, 'scale', 'defaults' or "
-                    "'override' of the configuration, or leave one out by 'only'"
+                    "'override' of the configuration, or leave one out with 'only'"
                 )
 
     @cache  # noqa: B019 - a process has few of these
@@ -242,8 +242,8 @@ class Plan:
         other = held(self.names).get("configured", self.configured)
         if other != self.configured:
             raise UserError(
-                f"{self.names} has the tables and figures as {', '.join(other)} made them, and "
-                f"{', '.join(self.configured)} would replace these: give it other `results`, or "
+                f"{self.names} has the tables and figures of {', '.join(other)}, which "
+                f"{', '.join(self.configured)} would replace: choose different `results`, or "
                 f"delete {self.names / PUBLISHED}"
             )
 

@@ -93,8 +93,8 @@ class Sources:
         found = stated if stated and not path.exists() else self.cache.checksum(path, pin)
         if stated not in ("", found):
             raise UserError(
-                f"{path}: its checksum is {found}, and the configuration states {stated}; put the "
-                "file there that is meant, or correct the checksum"
+                f"{path}: its checksum is {found}, but the configuration states {stated}; "
+                "provide the intended file, or correct the checksum"
             )
         if not path.is_relative_to(self.base / "workflow"):
             self.checksums[str(path)] = found
@@ -162,7 +162,7 @@ class Sources:
                     return read_architecture(made / "config.json")
         raise UserError(
             f"backbone {self.config.backbone!r}: there is no such folder, nor any result under "
-            f"{self.root} made from files with its stated checksums; give the folder, correct "
+            f"{self.root} made from files with its stated checksums; provide the folder, correct "
             "`checksums`, or import a bundle"
         )
 

@@ -39,7 +39,7 @@ def export(
     a head of plain layers.
     """
     if folder.exists() and any(folder.iterdir()):
-        raise UserError(f"{folder}: has files already; expected a new or an empty folder")
+        raise UserError(f"{folder}: has files already; expected a new or empty folder")
     runs = find(results, variant).runs([task] if task else (), seed)
     tasks, (run, *_) = [*runs], runs.values()
     made = Predictor.of(run, "cpu")
@@ -47,7 +47,7 @@ def export(
     if len(tasks) > 1 and (own or len({each.key for each in runs.values()}) > 1):
         raise UserError(
             f"{', '.join(tasks)} have no encoder in common; name one of them (--task), and export "
-            "each to a folder of its own"
+            "each to a separate folder"
         )
     write_model(folder, made, tasks)
     write_text(folder / "README.md", card(run, tasks))

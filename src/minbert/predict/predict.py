@@ -35,7 +35,7 @@ def predict(
     run = find(results, variant).run(task, seed)
     if (source and sentences) or not (source or sentences or not sys.stdin.isatty()):
         raise UserError(
-            "give sentences after the variant, or in a file (--in FILE), or by a pipe: one of them"
+            "give sentences in one way: after the variant, in a file (--in FILE), or through a pipe"
         )
     if sentences:
         items = from_words(sentences, TASKS[run.task])

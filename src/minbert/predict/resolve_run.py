@@ -158,7 +158,7 @@ def plans(root: Path) -> list[dict[str, Any]]:
     if every:
         return [*(first | every).values()]
     raise UserError(
-        f"{root}: the folder has no results; give another one, such as results/demo (`--results "
+        f"{root}: the folder has no results; name one that has, such as results/demo (`--results "
         "ROOT`, in Python `minbert.open(ROOT)`), or make results with `snakemake --cores 2 all`"
     )
 

@@ -52,7 +52,7 @@ def unpack(path: Path, target: Path | None = None) -> dict[str, Any]:
     with refusing(path), zipfile.ZipFile(path) as archive:
         listed: dict[str, Any] = json.loads(archive.read(MANIFEST))
         if not FORMAT.items() <= listed.items():
-            raise ValueError(f"{MANIFEST} is of another format than {FORMAT}")
+            raise ValueError(f"{MANIFEST} has a format other than {FORMAT}")
         entries = listed["files"].items()
         for name, entry in entries if target else ():
             found = _NAME.fullmatch(name)

@@ -63,7 +63,7 @@ def bundle(
     elsewhere = {name for name in listed if not name.startswith("spec/")}
     plans = [record for _, record in records(root)][:1]
     if not plans:  # before a lock would make its folder
-        raise UserError(f"{root}: no workflow was started there; give its results by --results")
+        raise UserError(f"{root}: no workflow has run there; name its results with --results")
     with results_lock(root):
         plans += [read_plan(root, name) for name in published_plans(root)]
         # Of a task that changed, the newest.
@@ -73,8 +73,8 @@ def bundle(
         names = {name for name in names if weights or not name.endswith(WEIGHTS)}
         if not (runs := sum(name.endswith("/run.json") for name in names)):
             raise UserError(
-                f"{root} has no finished run to bundle that has one of the seeds asked for and is "
-                "in no bundle of --without"
+                f"{root} has no finished run to bundle: none has these seeds and is in no bundle "
+                "of --without"
             )
         files = _contents(root, plans[0], sorted(names), lean)
         write(out, files, package=VERSION, tasks=[*tasks.values()])

@@ -68,8 +68,11 @@ def check_run(folder: Path, described: Mapping[str, Any]) -> dict[str, Any]:
         code, adopted = digest(described["code"]), (folder / ADOPTED).exists()
         for wrong, why in (
             (f"seed{record['seed']}" != folder.name, "has the record of another seed"),
-            (upgraded(record["spec"]) != upgraded(stage), "has settings not those of its key"),
-            (record.get("code", code) != code and not adopted, "is of other code than its key"),
+            (upgraded(record["spec"]) != upgraded(stage), "has settings that do not match its key"),
+            (
+                record.get("code", code) != code and not adopted,
+                "has code that does not match its key",
+            ),
         ):
             if wrong:
                 raise ValueError(why)

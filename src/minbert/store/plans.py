@@ -139,7 +139,7 @@ def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> di
             needs = {n: of for n, of in described["needs"].items() if of["kind"] != "fetch"}
             tasks = record.get("tasks", [])
             return {**described, **told, "tasks": tasks, "needs": needs | told["needs"]}
-    raise UserError(f"{description_path(root, kind, key)}: no plan asks for this job; {AGAIN}")
+    raise UserError(f"{description_path(root, kind, key)}: no plan has this job; {AGAIN}")
 
 
 def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -118,7 +118,7 @@ class Follower:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as lock:
             if not take(lock, _PATIENCE):
-                say(f"another follower works on {path.parent}; leaving all to it")
+                say(f"another follower already works on {path.parent}")
                 return 1
             if self.plan is not None:
                 log_imported_runs(self.root, self.plan)
@@ -155,7 +155,7 @@ class Follower:
             if not self.failing:
                 say(
                     f"the store at {self.uri} does not answer; jobs go on, and their "
-                    f"figures are stored when it is back ({first_line(error)})"
+                    f"metrics are stored when it is back ({first_line(error)})"
                 )
             self.failing = True
 

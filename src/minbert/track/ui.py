@@ -39,7 +39,7 @@ def serve(root: Path | str, port: int = 5000) -> None:
         again = shlex.join(["minbert", "follow", "--once", "--results", str(root)])
         raise UserError(
             f"no MLflow store at {path}: run the pipeline first (`make demo`, or `snakemake "
-            f"--cores 2 all`), or name its results folder; `{again}` makes a lost one again"
+            f"--cores 2 all`), or name its results folder; `{again}` restores a lost one"
         )
     try:
         socket.create_server((HOST, port)).close()
