@@ -143,7 +143,6 @@ def test_gradients_are_summed_in_what_is_shared_and_apart_elsewhere(
     for task in BATCHES:
         loss(made, task).backward()
         alone = encoder("all", (task,))
-        assert alone.shared_parameters() == [], "of one task, nothing is shared"
         loss(alone, task).backward()
         apart[task] = {name: p.grad for name, p in alone.shared.named_parameters()}
     names = {name for name, _ in made.shared.named_parameters()}

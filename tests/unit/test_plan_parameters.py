@@ -108,7 +108,7 @@ def test_counts_are_those_of_the_modules(seed: int) -> None:
     spec = make(tasks, **inserted)
     model = MultitaskModel(arch, spec)
     trained = {id(p): p for t in spec.trained_tasks for p in model.own_parameters(t)}
-    trained |= {id(p): p for p in model.encoder.shared_parameters()}
+    trained |= {id(p): p for p in model.shared_parameters()}
     if spec.adapter:
         add_adapters(model.encoder, spec.adapter.width)
     if spec.fuse:

@@ -112,5 +112,5 @@ def test_groups_are_of_all_layers_shared_or_not(
     arch = Architecture(hidden=4, layers=layers, heads=1, intermediate=4, vocab_size=9, positions=9)
     module, parts = torch.nn.Module(), shared_parts(shared, "bottom", layers)
     module.encoder = SharedEncoder(arch, ("sst", "sts"), parts, Dropout())
-    found = layer_groups(module, module.encoder.shared_parameters())
+    found = layer_groups(module, [*module.encoder.shared.parameters()])
     assert list(dict.fromkeys(found)) == expected

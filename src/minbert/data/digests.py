@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from minbert.data.parquet import read_file
-from minbert.spec.protocol import SPLITS
+from minbert.data.parquet import read_splits
 
 
 def task_digests(tokens: Path) -> dict[str, dict[str, str]]:
@@ -19,10 +18,8 @@ def task_digests(tokens: Path) -> dict[str, dict[str, str]]:
     `tokens` is of int32, little-endian: how many tokens each first sentence has, these tokens end
     to end, then the same of second sentences, where -1 stands for none.
     """
-    table = read_file(tokens)
     found = {}
-    for split in SPLITS:
-        rows = table.filter(pc.equal(table["split"], split))
+    for split, rows in read_splits(tokens).items():
         hashed = hashlib.sha256()
         for name in ("tokens1", "tokens2"):
             hashed.update(pc.list_value_length(rows[name]).fill_null(-1).to_numpy().astype("<i4"))

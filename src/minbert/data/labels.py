@@ -4,7 +4,6 @@ Scores alone read them (`evaluate.score`): no data set, training or choice does.
 original files of SST, STS-B or Quora makes these files with workflow/labels.py.
 """
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,7 +36,6 @@ def make(job: Job) -> None:
     columns = {"id": [*given], "label": [*given.values()]}
     write_file(job.out / "labels.parquet", pa.table(columns, schema=SCHEMA))
     write_json(job.out / "labels.json", {"task": task, "rows": len(hidden), "labelled": len(given)})
-    print(f"{task}: {len(given):,} of {len(hidden):,} test rows have labels", file=sys.stderr)
 
 
 def file_labels(path: Path, task: str) -> dict[str, float]:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from minbert.base.errors import UserError
 from minbert.base.files import whole
+from minbert.spec.protocol import SPLITS
 
 
 def read_file(
@@ -32,6 +33,12 @@ def read_file(
         raise UserError(
             f"{path}: is missing, damaged or no such table ({error}); delete it and make it again"
         ) from error
+
+
+def read_splits(path: Path, columns: Sequence[str] | None = None) -> dict[str, pa.Table]:
+    """Return a file's rows of train, dev and test, which may be none."""
+    table = read_file(path, columns)
+    return {split: table.filter(pc.equal(table["split"], split)) for split in SPLITS}
 
 
 def write_file(path: Path, table: pa.Table) -> None:

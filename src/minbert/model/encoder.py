@@ -271,15 +271,6 @@ class SharedEncoder(nn.Module):
     def pooler(self, task: str) -> Pooler:
         return self.shared.pooler or self.own[task].pooler
 
-    def shared_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters that several tasks train; none when there is one task only."""
-        return list(self.shared.parameters()) if len(self.own) > 1 else []
-
-    def own_parameters(self, task: str) -> list[nn.Parameter]:
-        """Return the parameters that only `task` trains."""
-        below = list(self.shared.parameters()) if len(self.own) == 1 else []
-        return below + list(self.own[task].parameters())
-
     def load_backbone(self, state: Mapping[str, Tensor]) -> None:
         """Start every copy from the same backbone: `state` has the names of `whole_encoder`."""
         for stack in (self.shared, *self.own.values()):

@@ -63,12 +63,16 @@ class Heads(nn.Module):
         return self.from_pooled(task, inputs.pool(lambda of: self.pooled([(task, of)])[0]))
 
     def shared_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters that several tasks train: never a head's."""
-        return []
+        """Return the parameters that all tasks use: never a head's."""
+        return self._parameters_of("encoder.shared.")
 
     def own_parameters(self, task: str) -> list[nn.Parameter]:
-        """Return the parameters that only `task` trains."""
-        return list(self.heads[task].parameters())
+        """Return the parameters that only `task` uses."""
+        parts = f"encoder.own.{task}.", f"heads.{task}.", f"convolutions.{task}."
+        return [parameter for part in parts for parameter in self._parameters_of(part)]
+
+    def _parameters_of(self, part: str) -> list[nn.Parameter]:
+        return [of for name, of in self.named_parameters() if name.startswith(part)]
 
 
 class MultitaskModel(Heads):
@@ -108,12 +112,3 @@ class MultitaskModel(Heads):
             inside = self.convolutions[task](hidden, batch) if convolved else hidden
             found.append(self._poolings[task](inside.float(), batch, self.encoder.pooler(task)))
         return found
-
-    def shared_parameters(self) -> list[nn.Parameter]:
-        return self.encoder.shared_parameters()
-
-    def own_parameters(self, task: str) -> list[nn.Parameter]:
-        own = self.encoder.own_parameters(task) + super().own_parameters(task)
-        if task in self.convolutions:
-            own += self.convolutions[task].parameters()
-        return own

@@ -7,15 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from minbert.data.parquet import read_file
+from minbert.data.parquet import read_splits
 from minbert.data.tokenizer import Framing, framing, load_tokenizer
 from minbert.model.packed import Packed
 from minbert.spec.architecture import read_architecture
-from minbert.spec.protocol import SPLITS
 
 Pairing = Literal["siamese", "cross"] | None
 """How a pair is encoded; None for single sentences."""
@@ -108,13 +106,6 @@ def token_examples(
         alone = np.concatenate(sides if pairing else sides[:1])
         framed = [frame(tokens, None, special, longest) for tokens in alone]
     return Examples(table, pairing == "siamese", Sequences(framed, device), device)
-
-
-def read_splits(tokens: Path, columns: list[str] | None = None) -> dict[str, pa.Table]:
-    """Return the rows of train, dev and test of a `tokens.parquet`, which may be none."""
-    table = read_file(tokens, columns)
-    of = table.column("split")
-    return {split: table.filter(pc.equal(of, split)) for split in SPLITS}
 
 
 def read_examples(

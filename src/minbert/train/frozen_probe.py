@@ -6,12 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from minbert.data.parquet import read_splits
 from minbert.model.adapter import without_backbone
 from minbert.model.multitask import Heads
 from minbert.model.weights import load_weights
 from minbert.spec.architecture import read_architecture
 from minbert.spec.stage import StageSpec
-from minbert.train.examples import Examples, read_splits
+from minbert.train.examples import Examples
 from minbert.train.trainable import Sources, TrainableModel
 
 

@@ -100,7 +100,7 @@ class Gradients(Part):
         self.weights: dict[str, float] = {}  # of the step's losses, by task
         self.factors: dict[str, Tensor] = {}  # by which a weighting multiplies them
         module = model.module
-        # The trained parameters that several tasks use, and those that one uses, its head's too.
+        # The trained parameters that all tasks use, and those that one uses, its head's too.
         self.shared = [p for p in module.shared_parameters() if p.requires_grad]
         self.groups = layer_groups(module, self.shared)
         self.own = {
