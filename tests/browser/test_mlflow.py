@@ -14,7 +14,7 @@ from minbert.spec.protocol import Measured
 from minbert.store.plans import write_plan
 from minbert.track.follower import Follower
 from minbert.track.journal import Journal
-from minbert.track.rows import ROWS
+from minbert.track.runs import ROWS
 from minbert.track.store import Tag
 
 from .chromium import Browser
@@ -58,10 +58,10 @@ def addresses(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
         journal = Journal.start(root, row)
         journal.end("FINISHED", metrics={**scores, "n": 2}, tags=tags)
         parents[name] = journal.path.stem
-    keys = [*SCORES, *(f"row.{name}" for name in SCORES)]
-    write_json(root / ROWS, {"paper": {"keys": keys, "parents": parents}})
+    rows = dict.fromkeys((f"row.{name}" for name in SCORES), "")
+    write_json(root / ROWS, {"paper": parents | rows})
     plan = write_plan(root, {"papers": {"paper": FACTS}, "variants": []})
-    Follower(root, plan).finish()
+    Follower(root, plan).follow()
     with serving(root, free_port()) as lines:
         yield [
             line.partition(": ")[2] for line in lines if line.startswith(("paper: ", "curves: "))

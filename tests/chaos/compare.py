@@ -93,8 +93,10 @@ def _stored_value(value: float) -> tuple[float, bool]:
 
 def _values(attempt: Attempt) -> str:
     """Return what a training measured, without costs, or what was last published of a row."""
-    said = attempt.end() if attempt.group[0].startswith("row.") else attempt.read()[0]
-    return str([of[:3] for of in said.get("points", ()) if not of[0].startswith(COST)])
+    points = attempt.read()[0]["points"]
+    if attempt.group[0].startswith("row."):
+        points = {name: [name, *of] for name, *of in points}.values()
+    return str([of[:3] for of in points if not of[0].startswith(COST)])
 
 
 @dataclass

@@ -68,7 +68,7 @@ class Campaign:
             after.name
             for before, after in pairwise(ordered)
             if before.group == after.group
-            and any(when > after.run["started"] for *_, when in before.read()[0]["points"])
+            and any(when > after.read()[0]["started"] for *_, when in before.read()[0]["points"])
         ]
 
     def jobs(self) -> list[dict[str, str]]:

@@ -19,8 +19,8 @@ from minbert.base.files import write_json
 from minbert.spec.protocol import Measured
 from minbert.track.follower import Follower
 from minbert.track.journal import Journal, newest_attempts
-from minbert.track.rows import ROWS
-from minbert.track.store import Tag, open_store, runs
+from minbert.track.runs import ROWS
+from minbert.track.store import Tag, attempt_runs, open_store
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -32,7 +32,7 @@ processes.set_forkserver_preload(["mlflow.tracking", "mlflow.store.tracking.sqla
 
 def follow_in_process(root: Path, told: Path) -> None:
     with told.open("a", buffering=1, encoding="utf-8") as sys.stderr:
-        sys.exit(Follower(root).follow(until_pid=os.getppid(), interval=0.05))
+        sys.exit(Follower(root).follow(os.getppid(), interval=0.05))
 
 
 @contextmanager
@@ -80,14 +80,13 @@ def write_rows(root: Path, *keys: str, **rows: dict[str, float]) -> None:
         journal = Journal(old.path) if old else start(root, f"row.{name}", name=name)
         journal.end("FINISHED", metrics=metrics, tags={Tag.ROW: name, "learned": "sst"})
         logs[name] = journal.path.stem
-    page = {"keys": [*keys, *(f"row.{name}" for name in rows)], "parents": logs}
-    write_json(root / ROWS, {"paper": page})
+    above = dict.fromkeys((*keys, *(f"row.{name}" for name in rows)), "")
+    write_json(root / ROWS, {"paper": above | logs})
 
 
 def stored_run(root: Path, log: Path) -> Run:
     """Return the run of an attempt as MLflow has it."""
-    (found,) = runs(open_store(root), f"tags.`{Tag.ATTEMPT}` = '{log.stem}'")
-    return found
+    return attempt_runs(open_store(root))[log.stem]
 
 
 def stored(root: Path, log: Path) -> StoredRun:

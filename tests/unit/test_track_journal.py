@@ -18,7 +18,7 @@ from minbert.track.journal import Attempt, Journal, attempts, newest_attempts
 from minbert.track.store import shown, sqlite_path, tracking_uri
 
 HEAVY = {"mlflow", "pandas", "torch", "numpy", "pyarrow", "pydantic", "socket"}
-FOLLOW = "from minbert.track.follower import Follower; Follower('.').finish()"
+FOLLOW = "from minbert.track.follower import Follower; Follower('.').follow()"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_points_come_back_as_they_were_logged(tmp_path: Path) -> None:
         journal.log(Measured(step, 1, "dev", "sst", "loss", value, 1.7e9 + step / 8))
     (attempt,) = attempts(tmp_path)
     said, place = attempt.read()
-    assert (said["name"], place) == ("k . s0", attempt.size())
+    assert (said["name"], place) == ("k . s0", attempt.path.stat().st_size)
     found = [value for _, value, *_ in said["points"]]
     assert found[:4] == values[:4] and math.isnan(found[4])
     assert said["points"][0] == ["dev/sst/loss", 0.1, 1, 1.7e9 + 1 / 8]
@@ -78,7 +78,7 @@ def test_the_newest_attempt_counts_and_copies_are_none(tmp_path: Path) -> None:
     for name in ("old-{}", "{} (copy)", "x-k-s0-9"):
         shutil.copy(first.path, first.path.with_stem(name.format(first.path.stem)))
     log(last, range(1))
-    assert [attempt.run["seed"] for attempt in attempts(tmp_path)] == [3, 1, 3]
+    assert [attempt.read()[0]["seed"] for attempt in attempts(tmp_path)] == [3, 1, 3]
     assert newest_attempts(tmp_path)["k", "3"].path == last.path
     assert attempts(tmp_path / "nowhere") == []
 
@@ -89,6 +89,5 @@ def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert tracking_uri(tmp_path) == "http://server:5000"
     assert sqlite_path("http://server:5000") is None
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///other.db")
-    assert tracking_uri(tmp_path) == f"sqlite:///{tmp_path}/other.db"
+    assert sqlite_path("sqlite:///other.db") == tmp_path / "other.db"
     assert shown("at https://me:secret@host/x failed") == "at https://***@host/x failed"

@@ -42,7 +42,7 @@ def test_the_ui_answers_and_a_follower_catches_up_with_it(
     (root := tmp_path / "served").mkdir()
     results(root, mlflow_store)
     finish(root, "a", experiment="local")
-    Follower(root).finish()
+    Follower(root).follow()
     experiment = open_store(root).get_experiment_by_name("local").experiment_id
     port, jobs = free_port(), tmp_path / "jobs"
     address = f"http://127.0.0.1:{port}"
@@ -73,7 +73,7 @@ def test_the_ui_answers_and_a_follower_catches_up_with_it(
         assert b"<title>MLflow" in ask(address, "/")
         wait_for(caught_up, "the server")
         assert "FutureWarning" not in capfd.readouterr().err, "of a server that was chosen"
-        assert follower.finish() == 0
+        assert follower.follow() == 0
     for attempt in attempts(jobs):
         run = stored(root, attempt.path)
         assert run.status == "FINISHED" and run.points == written_points(attempt)

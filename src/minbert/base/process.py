@@ -23,19 +23,6 @@ def end_with_parent() -> None:
         raise SystemExit("the parent process ended before this job began")
 
 
-def process_start_time(pid: int) -> str:
-    """Return when process `pid` started, '' if it has ended, or 'unknown'."""
-    try:
-        os.kill(pid, 0)
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="latin-1")  # its name is any bytes
-    except ProcessLookupError:
-        return ""
-    except (PermissionError, FileNotFoundError):
-        return "unknown"
-    fields = stat.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]
-
-
 @contextmanager
 def variable(name: str, value: str) -> Iterator[None]:
     """Set an environment variable for the block."""

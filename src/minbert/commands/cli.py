@@ -195,7 +195,7 @@ STEPS = {
         "stream job metrics to MLflow",
         {
             **PLAN,
-            "--until": _arg("stop once this process has ended", "PID", whole_number),
+            "--until": _arg("stop once this process, its parent, has ended", "PID", whole_number),
             "--once": _flag("store what there is, then stop"),
         },
     ),
@@ -317,8 +317,7 @@ def _follow(results: Path, plan: str | None, until: int | None, once: bool) -> N
     from minbert.track.store import check_store
 
     check_store(results)
-    follower = Follower(results, plan=plan)
-    if follower.follow(until) if until and not once else follower.finish():
+    if Follower(results, plan=plan).follow(None if once else until):
         raise SystemExit(1)
 
 

@@ -43,7 +43,7 @@ from minbert.store.plans import (
     stage_rows,
 )
 from minbert.track.journal import newest_attempts
-from minbert.track.rows import record_rows
+from minbert.track.runs import record_rows
 
 SHOWN = [kind for kind, of in KINDS.items() if of.shown]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from minbert.spec.protocol import OVERALL_TASKS
@@ -59,29 +59,23 @@ def note(facts: Mapping[str, Any] | None) -> dict[str, str]:
 def views(facts: Mapping[str, Any] | None, *, rows: bool = False) -> dict[str, str]:
     """Return the tags with the views of a paper's experiment; its table shows `rows`, or else runs.
 
-    Runs that are nested below rows would hide their curves.
+    Both are ordered by the overall score, the highest first. Runs that are nested below rows would
+    hide their curves.
     """
     tasks = facts["datasets"] if facts else OVERALL_TASKS
     names = ["overall", *(task for task in TASKS if task in tasks)]
-    best, test = ([f"{split}/{name}" for name in names] for split in (BEST, TEST))
-    runs = {"metrics": best, "params": ["variant", "stage", "tasks", "seed"]}
-    table = {"metrics": [*best, f"{_SCORE}/low", f"{_SCORE}/high", "n", *test]} if rows else runs
-    shown = {CURVES: (runs, "IS NULL"), VIEW: (table, "IS NOT NULL" if rows else "IS NULL")}
-    return {view_tag(name): _view(*of) for name, of in shown.items()}
-
-
-def _view(columns: Mapping[str, Sequence[str]], kind: str) -> str:
-    """Return a view of runs of a kind, by their overall score, the highest first."""
-    every = {**columns, "tags": ("learned", "not_learned")}
-    view = {
-        "selectedColumns": [f"{of}.`{name}`" for of, names in every.items() for name in names],
-        "searchFilter": f"tags.`{Tag.ROW}` {kind} AND tags.`{Tag.SUPERSEDED}` = 'no'",
-        "orderByKey": f"metrics.`{_SCORE}`",
-        "orderByAsc": False,
-        "startTime": "ALL",
-        "lifecycleFilter": "Active",
-        "datasetsFilter": [],
-        "modelVersionFilter": "All Runs",
-        "chartsSearchFilter": "^(dev|train)/",
+    best, test = ([f"metrics.`{split}/{name}`" for name in names] for split in (BEST, TEST))
+    runs = [*best, "params.`variant`", "params.`stage`", "params.`tasks`", "params.`seed`"]
+    mean = [*best, f"metrics.`{_SCORE}/low`", f"metrics.`{_SCORE}/high`", "metrics.`n`", *test]
+    shown = {CURVES: (runs, "IS NULL"), VIEW: (mean, "IS NOT NULL") if rows else (runs, "IS NULL")}
+    return {
+        view_tag(name): json.dumps(
+            {
+                "selectedColumns": [*columns, "tags.`learned`", "tags.`not_learned`"],
+                "searchFilter": f"tags.`{Tag.ROW}` {kind} AND tags.`{Tag.SUPERSEDED}` = 'no'",
+                "orderByKey": f"metrics.`{_SCORE}`",
+                "chartsSearchFilter": "^(dev|train)/",
+            }
+        )
+        for name, (columns, kind) in shown.items()
     }
-    return json.dumps(view)

@@ -10,7 +10,6 @@ whose lock is free is of a job that was killed.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import time
@@ -30,8 +29,8 @@ FOLLOWER = Path(TRACKING) / ".follower"
 """The lock of the one process that writes into the store."""
 BEST, TEST, COST = "best", "test", "cost"
 """What the names of a run's final metrics begin with: its scores on dev and on test, its cost."""
-_TAIL = 1 << 17  # bytes, more than how a job ended takes
-_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-.+-s\d+-\d+")
+_TAIL = 1 << 16  # bytes, more than how a job ended takes
+_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-(.+)-s(\d+)-\d+")
 """An attempt's name: when it began, key, seed, and its process."""
 
 
@@ -59,12 +58,11 @@ class Journal:
         return journal
 
     def log(self, measured: Measured) -> None:
-        """Add one value under MLflow's name for it, in which characters that it refuses are `_`.
+        """Add one value under MLflow's name for it.
 
         Raises `ValueError` after `end`, and `OSError` naming the file on a full disk.
         """
         name = f"{measured.split}/{measured.task}/{measured.metric}"
-        name = re.sub(r"[^\w/. :-]", "_", name)
         self._write({"points": [[name, measured.value, measured.step, measured.time]]})
 
     def end(
@@ -99,38 +97,22 @@ class Attempt:
     """Reads the log of one attempt; of those that share a key and seed, the newest counts."""
 
     path: Path
+    group: tuple[str, str] = ("", "")
+    """Key and seed."""
 
     @property
     def name(self) -> str:
         """The attempt's name, which sorts by start and is a tag of the run in MLflow."""
         return self.path.stem
 
-    @property
-    def group(self) -> tuple[str, str]:
-        """Key and seed."""
-        key, seed, _ = self.name.partition("-")[2].rsplit("-", 2)
-        return key, seed[1:]
-
-    @property
-    def run(self) -> dict[str, Any]:
-        """What the run is, as its job wrote it; nothing if it has not."""
-        with self.path.open("rb") as file:
-            return _parsed(file.readline())
-
     def alive(self) -> bool:
         """Whether the job still holds its lock."""
         return is_held(self.path)
 
-    def size(self) -> int:
-        """Bytes of the log so far."""
-        return self.path.stat().st_size
-
     def end(self) -> dict[str, Any]:
-        """How the job ended, as it said in its last line; nothing if it has not."""
-        with self.path.open("rb") as file:
-            file.seek(max(0, self.size() - _TAIL))
-            last = _parsed(b"".join(file.readlines()[-1:]))
-        return last if "status" in last else {}
+        """What the job said last, with how it ended; nothing if it has not."""
+        said, _ = self.read(max(0, self.path.stat().st_size - _TAIL))
+        return said if "status" in said else {}
 
     def failure(self) -> str | None:
         """Why the job failed: its error, or that it was killed. None if it has not."""
@@ -139,37 +121,33 @@ class Attempt:
             return None if alive else "killed"
         return str(end["error"]) if end["status"] == "FAILED" else None
 
-    def read(self, place: int = 0, limit: float = math.inf) -> tuple[dict[str, Any], int]:
+    def read(self, place: int = 0) -> tuple[dict[str, Any], int]:
         """Return what the lines from byte `place` on say, joined, and the place after them.
 
-        Ends after `limit` points. An incomplete last line is left for the next call; a complete
+        An incomplete last line is left for the next call; a complete
         line that cannot be read, as a power failure may leave one, is skipped.
         """
         said: dict[str, Any] = {"params": {}, "tags": {}, "points": []}
         with self.path.open("rb") as file:
             file.seek(place)
-            while len(said["points"]) < limit and (text := file.readline()).endswith(b"\n"):
+            while (text := file.readline()).endswith(b"\n"):
                 place += len(text)
-                line = _parsed(text)
-                said["points"] += line.pop("points", [])
-                for name in ("params", "tags"):
-                    said[name] |= line.pop(name, {})
-                said |= line
+                with suppress(ValueError):
+                    line = json.loads(text)
+                    said["points"] += line.pop("points", [])
+                    for name in ("params", "tags"):
+                        said[name] |= line.pop(name, {})
+                    said |= line
         return said, place
-
-
-def _parsed(text: bytes) -> dict[str, Any]:
-    """Return the JSON object of a line; an empty one if there is none."""
-    line: dict[str, Any] = {}
-    with suppress(ValueError):
-        line = json.loads(text)
-    return line
 
 
 def attempts(root: Path) -> list[Attempt]:
     """Return the attempts under `root`, oldest first; other files there are a user's copies."""
-    paths = sorted((root / TRACKING).glob("*.jsonl"))
-    return [Attempt(path) for path in paths if _NAME.fullmatch(path.stem)]
+    return [
+        Attempt(path, (name[1], name[2]))
+        for path in sorted((root / TRACKING).glob("*.jsonl"))
+        if (name := _NAME.fullmatch(path.stem))
+    ]
 
 
 def newest_attempts(root: Path) -> dict[tuple[str, str], Attempt]:

@@ -1,24 +1,31 @@
-"""What a training's run tells MLflow: at its start, at its end, or if it came from elsewhere.
+"""What MLflow is told: of a training at its start and end, or if it came from elsewhere; of rows.
 
 Nothing here imports mlflow: the journal takes the report, and the follower stores it.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from minbert.base.environment import commit
+from minbert.base.files import write_json
 from minbert.data.parquet import read_file
-from minbert.evaluate.score import of_tasks, score_training
-from minbert.evaluate.scoring import overall
-from minbert.spec.protocol import OVERALL_TASKS, Measured
+from minbert.evaluate.reading import Scores, read_scores
+from minbert.evaluate.score import Run, of_tasks, score_training
+from minbert.evaluate.scoring import CORRELATIONS, overall
+from minbert.evaluate.seeds import over_seeds
+from minbert.spec.protocol import Measured
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 from minbert.store.node import finished, seed_folders
-from minbert.store.plans import describe_job, read_plan, read_record, stage_rows
-from minbert.track.journal import BEST, COST, TEST, Journal, newest_attempts
+from minbert.store.plans import SCORES, describe_job, read_plan, read_record, stage_rows
+from minbert.track.journal import BEST, COST, TEST, TRACKING, Journal, newest_attempts
 from minbert.track.store import Tag, say
+
+ROWS = Path(TRACKING) / "rows.json"
+"""By paper, {key of a run that its grid needs: the attempt of the row above it, or ""}."""
 
 _COSTS = ("seconds", "steps", "tokens_per_second", "peak_memory_bytes", "peak_device_memory_bytes")
 
@@ -32,7 +39,7 @@ def describe_run(job: Job) -> dict[str, Any]:
     tags = {"minbert.key": key, "minbert.seed": seed, Tag.HOST: os.uname().nodename}
     tags |= {Tag.COMMIT: commit(), "minbert.folder": str(job.out.relative_to(job.root))}
     about = {"experiment": owner["paper"], "key": key, "seed": seed, "name": f"{name} . s{seed}"}
-    return {**about, "params": own | dict(_flat(job.spec["stage"])), "tags": tags}
+    return {**about, "params": own | _flat(job.spec["stage"]), "tags": tags}
 
 
 def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,36 +48,42 @@ def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
     Test scores count where there are labels. The tags list the tasks that were learnt, and others.
     """
     how, spec = record["outcome"], record["spec"]
-    parts = [score_training(task, "", job.out / "run.json") for task in TASKS]
-    scores = {place: score for part in parts for place, score in part.items()}
-    took = {f"{COST}/{name}": (record | how).get(name) for name in _COSTS}
-    metrics = {name: float(value) for name, value in took.items() if value is not None}
-    tasks = job.described.get("overall_tasks", OVERALL_TASKS)
+    scores: Run = {}
+    for task in TASKS:
+        scores |= score_training(task, "", job.out / "run.json")
+    facts = {**record, **how}
+    metrics = {f"{COST}/{of}": facts[of] for of in _COSTS if facts.get(of) is not None}
+    tasks = job.described["overall_tasks"]
     for kind, split in ((BEST, "dev"), (TEST, "test")):
         values = of_tasks(scores, split)
         if (whole := overall(values, spec["select"], tasks)) is not None:
             values["overall"] = whole
         metrics |= {f"{kind}/{task}": value for task, value in values.items()}
-    learned = of_tasks(scores, "dev", "learned")
     return {
         "metrics": metrics,
         "step": how["steps"] * how["best_epoch"] // spec["epochs"],
         "params": {"best_epoch": how["best_epoch"]},
         "tags": {
             "device": record["environment"]["device"],
-            "learned": ",".join(task for task in learned if learned[task]),
-            "not_learned": ",".join(task for task in learned if not learned[task]),
+            **_learned(of_tasks(scores, "dev", "learned")),
         },
     }
 
 
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the names, with dots, and values of nested settings."""
+def _learned(tasks: Mapping[str, bool | float | None]) -> dict[str, str]:
+    """Return the tags of the tasks that were learnt, and of those that were not."""
+    names = {"learned": True, "not_learned": False}
+    return {name: ",".join(t for t in tasks if tasks[t] == of) for name, of in names.items()}
+
+
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    """Return nested settings by their names, with dots."""
     if not isinstance(value, dict):
-        yield name, value
-        return
+        return {name: value}
+    found: dict[str, Any] = {}
     for inner, of in value.items():
-        yield from _flat(of, f"{name}.{inner}" if name else inner)
+        found |= _flat(of, f"{name}.{inner}" if name else inner)
+    return found
 
 
 def log_imported_runs(root: Path, plan: str) -> None:
@@ -81,8 +94,12 @@ def log_imported_runs(root: Path, plan: str) -> None:
     """
     trained = root / "store" / "train"
     keys = dict.fromkeys(row["key"] for row in stage_rows(read_plan(root, plan)["variants"]))
-    runs = [(key, *each) for key in keys for each in seed_folders(trained / key).items()]
-    found = [(key, seed) for key, seed, folder in runs if finished("train", folder)]
+    found = [
+        (key, seed)
+        for key in keys
+        for seed, folder in seed_folders(trained / key).items()
+        if finished("train", folder)
+    ]
     newest = newest_attempts(root)  # Later than the results: a job makes its attempt first.
     for key, seed in found:
         told = newest.get((key, str(seed)))
@@ -104,3 +121,51 @@ def _tell(job: Job) -> None:
         if "/" not in row.metric:  # as of `train.history`
             journal.log(row)
     journal.end("FINISHED", ended=ended, **told)
+
+
+def record_rows(root: Path, listed: Mapping[str, Any]) -> None:
+    """Add what is published of each paper of plan `listed` to the logs of its rows; write `ROWS`.
+
+    A row has the log of a run that is no training, to which each publication adds.
+    """
+    papers: dict[str, dict[str, str]] = {}
+    before, stages = newest_attempts(root), stage_rows(listed["variants"])
+    for paper, facts in listed["papers"].items():
+        scores = read_scores(root / SCORES, paper)
+        own = [(stage["variant"], stage["key"]) for stage in stages if stage["paper"] == paper]
+        used = [(of.variant, score.key) for of in scores for score in scores[of].values()]
+        above, names = {key: "" for _, key in own}, {}
+        for variant, row in _rows(scores, facts["rule"], facts["overall_tasks"]).items():
+            key = f"row.{paper}.{variant}"
+            old = before.get((key, "0"))
+            run = {"experiment": paper, "key": key, "seed": 0, "name": variant}
+            journal = Journal(old.path) if old else Journal.start(root, run)
+            journal.end("FINISHED", **row)
+            above[key], names[variant] = "", journal.path.stem
+        # A run is below the first row that trains it, or else the first that chose it.
+        for variant, key in own + used:
+            above[key] = above.get(key) or names.get(variant, "")
+        papers[paper] = above
+    write_json(root / ROWS, papers)
+
+
+def _rows(scores: Scores, rule: str, overall_tasks: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the metrics and tags of a paper's rows; intervals are cut where scores end."""
+    rows: dict[str, dict[str, float]] = {}
+    learned: dict[str, dict[str, bool | None]] = defaultdict(dict)
+    for of, found in over_seeds(scores, overall_tasks).items():
+        name = "overall" if of.measure == rule else of.measure
+        if name not in ("overall", *TASKS):
+            continue
+        row = rows.setdefault(of.variant, {"n": found.n})
+        signed = TASKS[name].metric in CORRELATIONS if name in TASKS else rule == "plain"
+        place = f"{BEST if of.split == 'dev' else TEST}/{name}"
+        for end, value in (("", found.mean), ("/low", found.low), ("/high", found.high)):
+            if value is not None:
+                row[place + end] = min(max(value, -1.0 if signed else 0.0), 1.0)
+        if of.split == "dev" and name in TASKS:
+            learned[of.variant][name] = found.learned
+    return {
+        variant: {"metrics": row, "tags": {Tag.ROW: variant, **_learned(learned[variant])}}
+        for variant, row in rows.items()
+    }

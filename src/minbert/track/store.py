@@ -5,26 +5,20 @@ mlflow is imported only when a store is opened.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from minbert.base.errors import UserError
 from minbert.base.files import whole
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
-    from mlflow.store.entities import PagedList
     from mlflow.tracking import MlflowClient
-
-_Found = TypeVar("_Found")
 
 
 class Tag:
@@ -46,11 +40,14 @@ _ENVIRONMENT = {
     # With MLflow's own settings a call to a dead server hangs for minutes.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "3",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
     # Nothing leaves the machine.
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     # The server needs no job runner: 2 processes instead of 15.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    # MLflow warns of the server that `ui.command` asks for.
+    "PYTHONWARNINGS": "ignore::FutureWarning",
 }
 
 
@@ -61,9 +58,7 @@ def environment() -> dict[str, str]:
 
 def tracking_uri(root: Path) -> str:
     """Return `MLFLOW_TRACKING_URI`, or else that of the sqlite store in results `root`."""
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or f"{_SQLITE}{root.resolve() / 'mlflow.db'}"
-    path = sqlite_path(uri)
-    return uri if path is None else f"{_SQLITE}{path}"
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"{_SQLITE}{root.resolve() / 'mlflow.db'}"
 
 
 def sqlite_path(uri: str) -> Path | None:
@@ -71,17 +66,11 @@ def sqlite_path(uri: str) -> Path | None:
     return Path(uri.removeprefix(_SQLITE)).resolve() if uri.startswith(_SQLITE) else None
 
 
-def is_remote(uri: str) -> bool:
-    """Whether `uri` is a server, which itself decides where files are."""
-    return uri.startswith(("http://", "https://"))
-
-
-def check_store(root: Path, *, ask: bool = True) -> None:
+def check_store(root: Path) -> None:
     """Raise `UserError`, with the reason, if the URI of `root`'s store can never be one.
 
-    That is also one of a server that, if we `ask` it, answers that it takes no request of ours; one
-    that does not answer may do so later. Imports mlflow for a server that is asked, or a database
-    other than sqlite.
+    That is also one of a server that answers that it takes no request of ours; one that does not
+    answer may do so later. Imports mlflow, but for sqlite.
     """
     uri = tracking_uri(root)
     try:
@@ -90,22 +79,21 @@ def check_store(root: Path, *, ask: bool = True) -> None:
             if path.exists():
                 with closing(sqlite3.connect(path)) as connection:
                     connection.execute("PRAGMA schema_version")
-        elif not is_remote(uri):
+        elif not uri.startswith("http"):
             from mlflow.store.db.utils import create_sqlalchemy_engine
 
             create_sqlalchemy_engine(uri).dispose()  # Finds the driver, and does not connect.
-        elif ask:
+        else:
             open_store(root).search_experiments(max_results=1)
     except Exception as error:
         if getattr(error, "get_http_status_code", int)() >= 500:
             return
-        why = first_line(error).partition(". ")[0].rstrip(".")
         raise UserError(
             shown(
-                f"no run can be stored at '{uri}': {why}. Move a file that is no SQLite database "
-                "away; set MLFLOW_TRACKING_URI to a server (http://HOST:PORT) or a database "
-                "(sqlite:////FOLDER/mlflow.db) whose driver is installed, or unset it: runs are "
-                f"then stored in {root / 'mlflow.db'}"
+                f"no run can be stored at '{uri}': {first_line(error)}. Move a file that is no "
+                "SQLite database away; set MLFLOW_TRACKING_URI to a server (http://HOST:PORT) or a "
+                "database (sqlite:////FOLDER/mlflow.db) whose driver is installed, or unset it: "
+                f"runs are then stored in {root / 'mlflow.db'}"
             )
         ) from None
 
@@ -116,8 +104,8 @@ def shown(text: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Return what an exception says in its first line, or else its type."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+    """Return an exception's type, and what it says in its first line."""
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
 
 
 def say(message: str) -> None:
@@ -136,12 +124,9 @@ def open_store(root: Path) -> MlflowClient:
     os.environ.update(environment())
     from mlflow.tracking import MlflowClient
 
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    path = sqlite_path(uri)
-    if path is not None and not path.exists():
+    if (path := sqlite_path(uri)) and not path.exists():
         _create(path)
-    return MlflowClient(tracking_uri=uri, registry_uri=uri)
+    return MlflowClient(uri)
 
 
 def _create(path: Path) -> None:
@@ -156,21 +141,17 @@ def _create(path: Path) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
 
 
-def runs(client: MlflowClient, query: str) -> Iterator[Run]:
-    """Yield every run that a query finds, deleted ones too."""
+def attempt_runs(client: MlflowClient) -> dict[str, Run]:
+    """Return all runs, deleted ones too, by the attempt whose they are."""
     from mlflow.entities import ViewType
 
-    every = _every(partial(client.search_experiments, ViewType.ALL))
-    papers = [experiment.experiment_id for experiment in every]
-    # Few at once, so that a server answers in time.
-    return _every(partial(client.search_runs, papers, query, ViewType.ALL, max_results=200))
-
-
-def _every(search: Callable[..., PagedList[_Found]]) -> Iterator[_Found]:
-    """Yield what a search of MLflow's finds, page by page."""
-    token = None
-    while True:
-        page = search(page_token=token)
-        yield from page
-        if not (token := page.token):
-            return
+    papers = client.search_experiments(ViewType.ALL, max_results=50_000)
+    places, query = [of.experiment_id for of in papers], f"tags.`{Tag.ATTEMPT}` IS NOT NULL"
+    found: dict[str, Run] = {}
+    token: str | None = ""
+    while token is not None:
+        # Few at once, so that a server answers in time.
+        page = client.search_runs(places, query, ViewType.ALL, 200, page_token=token)
+        found |= {run.data.tags[Tag.ATTEMPT]: run for run in page}
+        token = page.token
+    return found

@@ -3,15 +3,11 @@
 One worker and no job runner: 2 processes and half a gigabyte instead of 15 and three.
 """
 
-import http.client
-import os
-import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from minbert.base.errors import UserError
@@ -19,7 +15,6 @@ from minbert.track import store
 from minbert.track.experiments import CURVES, VIEW, table_url, view_tag
 
 HOST = "127.0.0.1"
-_STOP_SECONDS = 10
 
 
 def serve(root: Path | str, port: int = 5000) -> None:
@@ -31,15 +26,15 @@ def serve(root: Path | str, port: int = 5000) -> None:
     """
     root = Path(root).resolve()
     uri = store.tracking_uri(root)
-    store.check_store(root, ask=False)
-    if store.is_remote(uri):
+    if uri.startswith("http"):
         _print_tables(root, uri.rstrip("/"))
         return
-    if (path := store.sqlite_path(uri)) is not None and not path.exists():
-        again = shlex.join(["minbert", "follow", "--once", "--results", str(root)])
+    store.check_store(root)
+    if (path := store.sqlite_path(uri)) and not path.exists():
         raise UserError(
             f"no MLflow store at {path}: run the pipeline first (`make demo`, or `snakemake "
-            f"--cores 2 all`), or name its results folder; `{again}` restores a lost one"
+            "--cores 2 all`), or name its results folder; `minbert follow --once --results "
+            f"{root}` restores a lost one"
         )
     try:
         socket.create_server((HOST, port)).close()
@@ -49,10 +44,8 @@ def serve(root: Path | str, port: int = 5000) -> None:
     print("starting MLflow, which takes about 10 seconds", flush=True)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-    # MLflow warns of the server that `command` asks for.
-    environment = {"PYTHONWARNINGS": "ignore::FutureWarning", **store.environment()}
-    # With its workers it is a process group, so that all of it ends.
-    server = subprocess.Popen(command(uri, port), env=environment, process_group=0)
+    # It ends its workers. Ctrl-C, or a terminal that closes, is for this process alone.
+    server = subprocess.Popen(command(uri, port), env=store.environment(), process_group=0)
     try:
         while server.poll() is None and not _answers(port):
             time.sleep(0.2)
@@ -65,29 +58,23 @@ def serve(root: Path | str, port: int = 5000) -> None:
     except KeyboardInterrupt:
         pass
     finally:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
-                os.killpg(server.pid, number)
-                server.wait(_STOP_SECONDS)
+        server.terminate()
+        server.wait()
 
 
 def command(uri: str, port: int) -> list[str]:
     """Return the command that serves the store at `uri`."""
     words = [sys.executable, "-m", "mlflow", "server", "--workers", "1"]
-    words += ["--backend-store-uri", uri, "--registry-store-uri", uri]
-    words += ["--host", HOST, "--port", str(port)]
+    words += ["--backend-store-uri", uri, "--host", HOST, "--port", str(port)]
     # MLflow's usual server has an assistant, which may run commands for whoever reaches the port;
     # this one lacks it. Browsers open connections that they do not use: one thread would wait.
-    return [*words, "--gunicorn-opts", "--log-level warning --threads 8"]
+    return [*words, "--gunicorn-opts", "--log-level warning --threads 8 --graceful-timeout 1"]
 
 
 def _answers(port: int) -> bool:
-    with suppress(OSError):
-        connection = http.client.HTTPConnection(HOST, port, timeout=2)
-        connection.request("GET", "/health")
-        connection.getresponse()
-        return True
-    return False
+    """Whether the server takes connections; it answers them as soon as it can."""
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0
 
 
 def _print_tables(root: Path, address: str) -> None:
