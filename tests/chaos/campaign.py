@@ -19,7 +19,7 @@ from chaos.server import Server
 
 REPAIRS = 6
 """Runs that may be needed after the last harm: a run that ends in an error is started again."""
-NO_JOBS = ("", "follow", "publish", "plan")
+NO_JOBS = ("", "follow", "publish", "publish-one", "publish-partial", "plan")
 
 
 def processes(folder: Path) -> dict[int, str]:

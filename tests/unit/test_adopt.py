@@ -198,7 +198,7 @@ def test_bundled_results_stand_for_data_that_are_not_there(tmp_path: Path, edit:
     trained_root._make(plan, "train", *plan.owners)
     bundle(plan.root, tmp_path / "runs.zip")
     (tmp_path / "news").rename(tmp_path / "away")
-    assert unbundle(tmp_path / "runs.zip", tmp_path / "other") == (1, 0)
+    assert "1 run imported, 0 already" in unbundle(tmp_path / "other", tmp_path / "runs.zip")
     edit(STEP, "minbert.data.examples", "minbert.data.tokenise", "minbert.data.dataset")
     with zipfile.ZipFile(tmp_path / "runs.zip") as archive:
         checksums = json.loads(archive.read("config.json"))["checksums"]
@@ -209,7 +209,7 @@ def test_bundled_results_stand_for_data_that_are_not_there(tmp_path: Path, edit:
     (tmp_path / "away").rename(tmp_path / "news")
     write_text(tmp_path / "news" / "dev.csv", "a,b\nother text,1\nmore,0\n")
     shutil.rmtree(new.root)
-    unbundle(tmp_path / "runs.zip", tmp_path / "other")
+    unbundle(tmp_path / "other", tmp_path / "runs.zip")
     assert "was trained with other tokens.news" in adopt(own_plan(tmp_path, "other"))
 
 

@@ -73,11 +73,11 @@ def test_a_full_disk_has_one_line_on_the_command_line_and_other_errors_a_traceba
 ) -> None:
     error = OSError(errno.ENOSPC, "No space left on device", "results/model.safetensors")
 
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise error
 
     monkeypatch.setattr("minbert.publish.publish.publish_partial", fail)
-    words = ["publish", "--plan", "00", "--results", str(tmp_path)]
+    words = ["publish-partial", "--plan", "00", "--results", str(tmp_path)]
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2

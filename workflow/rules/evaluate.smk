@@ -44,10 +44,9 @@ rule publish:
     conda:
         "../../envs/minbert.yaml"
     params:
-        at=JOB.at,
-        what=f"--mark {shlex.quote(str(PLAN.mark))}",
+        step=f"publish {shlex.quote(str(PLAN.mark))} {JOB.at}",
     shell:
-        "exec python -m minbert publish {params.at} {params.what} 2> {log:q}"
+        "exec python -m minbert {params.step} 2> {log:q}"
 
 
 # One file by its plain name: snakemake --cores 8 results/figures/hybrid-bert/ranking.pdf
@@ -61,4 +60,4 @@ use rule publish as plain with:
     wildcard_constraints:
         name=r"(tables|figures)/.+|report\.html",
     params:
-        what=lambda w: f"--name {shlex.quote(w.name)}",
+        step=lambda w: f"publish-one {shlex.quote(w.name)} {JOB.at}",

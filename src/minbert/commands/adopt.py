@@ -21,8 +21,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json, write_text
 from minbert.base.locks import results_lock
 from minbert.base.progress import counted, some
-from minbert.commands.provenance import backbone_digest
-from minbert.commands.steps import load_job, run_job
+from minbert.commands.steps import backbone_digest, load_job, run_job
 from minbert.data.digests import task_digests
 from minbert.plan.describe import title, write
 from minbert.plan.plan import Plan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -14,7 +13,6 @@ from typing import Any, NamedTuple
 
 from minbert import __version__
 from minbert.base.errors import UserError, did_you_mean, explain_os_error, printable
-from minbert.base.progress import counted, shown_size
 from minbert.commands.figure import FORMATS as FIGURES
 from minbert.predict.inputs import FORMATS
 from minbert.spec.config import config_files, load_config
@@ -100,7 +98,7 @@ COMMANDS = {
         planned=True,
     ),
     "bundle": Command(
-        "commands.cli:_bundle",
+        "publish.bundle:bundle",
         "write the finished runs to one file, to share them",
         {
             "out": _path("the new file", "OUT.zip"),
@@ -111,7 +109,7 @@ COMMANDS = {
         },
     ),
     "unbundle": Command(
-        "commands.cli:_unbundle",
+        "publish.bundle:unbundle",
         "import the finished runs of a bundle",
         {
             "path": _path("the bundle", "FILE"),
@@ -200,13 +198,17 @@ STEPS = {
         },
     ),
     "publish": Command(
-        "commands.cli:_publish",
-        "publish tables and figures under readable names (after a failure: those that exist)",
-        {
-            **PLAN,
-            "--mark": _path("publish all, then write this file"),
-            "--name": _arg("publish this file alone, such as tables/hybrid-bert.md"),
-        },
+        "publish.publish:publish",
+        "copy tables and figures to their plain names",
+        {**PLAN, "mark": _path("a file to write when all are copied")},
+    ),
+    "publish-one": Command(
+        "publish.publish:publish_one",
+        "copy one table or figure to its plain name",
+        {**PLAN, "name": _arg("such as tables/hybrid-bert.md")},
+    ),
+    "publish-partial": Command(
+        "publish.publish:publish_partial", "publish what there is, after a failure", PLAN
     ),
     "summary": Command("commands.summary:summary", "summarise a workflow and its results", PLAN),
     "make": Command(
@@ -227,12 +229,11 @@ STEPS = {
 """What the rules and the workflow call; the first page of help does not list it."""
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def main(words: Sequence[str] = sys.argv[1:]) -> None:
     """Run one command and print what it returns: of a step, where its log goes.
 
     A `UserError` is printed without a traceback and exits with 2.
     """
-    words = sys.argv[1:] if words is None else words
     try:
         said = _called(**_options(words))
         if said is not None:
@@ -240,7 +241,7 @@ def main(words: Sequence[str] | None = None) -> None:
             print(printable("\n".join(map(str, lines))))
         sys.stdout.flush()  # At the exit a closed pipe would be an error.
     except KeyboardInterrupt:
-        raise SystemExit(128 + signal.SIGINT) from None
+        raise SystemExit(130) from None  # as a shell has it
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (UserError, OSError) as error:
@@ -297,21 +298,6 @@ def _called(command: Command, results: Any, **options: Any) -> Any:
     return function(results or Path("results"), **options)
 
 
-def _bundle(results: Path, out: Path, **options: Any) -> str:
-    from minbert.publish.bundle import bundle
-
-    runs = bundle(results, out, **options)
-    return f"{out}: {counted(runs, 'run')}, {shown_size(out.stat().st_size)}"
-
-
-def _unbundle(results: Path, path: Path, digests: Path | None) -> str:
-    from minbert.publish.bundle import unbundle
-
-    new, known = unbundle(path, results, digests)
-    said = f"{counted(new, 'run')} imported, {known} already there"
-    return f"{results}: {said}; `minbert plan` says what is left to run"
-
-
 def _follow(results: Path, plan: str | None, until: int | None, once: bool) -> None:
     from minbert.track.follower import Follower
     from minbert.track.store import check_store
@@ -319,15 +305,3 @@ def _follow(results: Path, plan: str | None, until: int | None, once: bool) -> N
     check_store(results)
     if Follower(results, plan=plan).follow(None if once else until):
         raise SystemExit(1)
-
-
-def _publish(results: Path, plan: str, mark: Path | None, name: str | None) -> str | None:
-    from minbert.publish.publish import publish, publish_one, publish_partial
-
-    if name:
-        publish_one(results, plan, name)
-    elif mark:
-        publish(results, plan, mark)
-    else:
-        return publish_partial(results, plan)
-    return None

@@ -163,7 +163,7 @@ class Session(logging.Handler):
         Tables then mark rows as failed or not run.
         """
         if partial:
-            subprocess.run(self._minbert("publish"), check=False)
+            subprocess.run(self._minbert("publish-partial"), check=False)
         if self._follower is not None:
             self._follower.terminate()  # asks for its last pass
             with suppress(subprocess.TimeoutExpired):

@@ -22,11 +22,15 @@ from minbert.base.errors import UserError
 from minbert.base.locks import exclusive_lock, patience, remove_half_written, results_lock
 from minbert.base.process import end_with_parent, imports, without_pandas
 from minbert.devices.gpus import device_for
+from minbert.spec.architecture import WEIGHTS
 from minbert.spec.task import use_tasks_of
 from minbert.store.code import differs, files_digest
 from minbert.store.job import Job
-from minbert.store.node import KINDS, finished, node_code
+from minbert.store.node import KINDS, digest, finished, node_code
 from minbert.store.plans import describe_job
+
+FORMAT = 1
+"""Of a run's record; it changes with the meaning of a field."""
 
 GRACE = 8
 """Seconds that a training job has from a signal to the end of its step and the saved state."""
@@ -147,7 +151,6 @@ def _make(job: Job, **more: Any) -> Any:
 def _train(job: Job, work: Path) -> None:
     """Train; what is measured is written down for MLflow as it comes."""
     with imports():
-        from minbert.commands.provenance import provenance
         from minbert.track.journal import Journal
         from minbert.track.runs import describe_run, outcome
         from minbert.train.checkpoints import Checkpoints
@@ -172,6 +175,36 @@ def _train(job: Job, work: Path) -> None:
             journal.end("FAILED" if failed else "KILLED", f"{type(error).__name__}: {error}")
         raise
     journal.end("FINISHED", **outcome(job, record))
+
+
+def provenance(job: Job) -> dict[str, Any]:
+    """Return what a training's record says of what it was made from: code, data and backbone.
+
+    It decides no result, so it is in no key. Data are digested here, so that no other file need be
+    kept: a quarter of a second for Quora.
+    """
+    from minbert.data.digests import task_digests
+
+    return {
+        "format": FORMAT,
+        "code": digest(job.described["code"]),
+        "data": {task: task_digests(path) for task, path in job.needs("tokens").items()},
+        "backbone": backbone_digest(job.need(f"backbone.{WEIGHTS}")),
+    }
+
+
+def backbone_digest(weights: Path) -> str | None:
+    """Return the SHA-256 of a backbone's tensors (`model.weights.checksum`), as its file has it.
+
+    None if the file is damaged (training then fails and says so) or was not written by minbert.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    from minbert.model.weights import CHECKSUM  # loads torch
+
+    with suppress(SafetensorError), safe_open(weights, "np") as file:
+        return (file.metadata() or {}).get(CHECKSUM)
+    return None
 
 
 def _stop(number: int, frame: object) -> None:

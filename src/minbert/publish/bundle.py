@@ -14,6 +14,7 @@ from typing import Any
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json
 from minbert.base.locks import results_lock
+from minbert.base.progress import counted, shown_size
 from minbert.base.version import VERSION
 from minbert.data.parquet import read_file, write_file
 from minbert.publish.archive import FILES, unpack, write
@@ -50,8 +51,8 @@ def bundle(
     lean: bool = False,
     seeds: Collection[int] = (),
     without: Collection[Path] = (),
-) -> int:
-    """Write what is finished of the plans of `root` to the zip `out`; return the number of runs.
+) -> str:
+    """Write what is finished of the plans of `root` to the zip `out`; say how much that is.
 
     These are the newest plan and those that the plain names are of, of parts too. With `lean`,
     predictions have no probabilities but those that figures read; with `seeds`, only their runs are
@@ -78,7 +79,7 @@ def bundle(
             )
         files = _contents(root, plans[0], sorted(names), lean)
         write(out, files, package=VERSION, tasks=[*tasks.values()])
-    return runs
+    return f"{out}: {counted(runs, 'run')}, {shown_size(out.stat().st_size)}"
 
 
 def _names(
@@ -130,10 +131,10 @@ def _contents(
         yield name, small_bytes(table)
 
 
-def unbundle(path: Path, root: Path, digests: Path | None = None) -> tuple[int, int]:
+def unbundle(root: Path, path: Path, digests: Path | None = None) -> str:
     """Take the bundle at `path` into the results folder `root`.
 
-    Returns how many of its runs are new, and how many were there and stay as they are. `digests`
+    Says how many of its runs are new, and how many were there and stay as they are. `digests`
     names a file that says what runs were trained on whose records do not say it: {`tokens`:
     {key: {`splits`: as of `task_digests`}}, `backbone`: {key: digest}}.
 
@@ -160,7 +161,8 @@ def unbundle(path: Path, root: Path, digests: Path | None = None) -> tuple[int, 
                 counts[is_new] += kind == "train"
         finally:
             shutil.rmtree(staged, ignore_errors=True)
-    return counts[True], counts[False]
+    new = f"{counted(counts[True], 'run')} imported, {counts[False]} already there"
+    return f"{root}: {new}; `minbert plan` says what is left to run"
 
 
 def _checked(path: Path, staged: Path, said: Mapping[str, Any]) -> list[Path]:
