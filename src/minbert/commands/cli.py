@@ -235,7 +235,7 @@ def main(words: Sequence[str] = sys.argv[1:]) -> None:
     A `UserError` is printed without a traceback and exits with 2.
     """
     try:
-        said = _called(**_options(words))
+        said = _call(words)
         if said is not None:
             lines = said if isinstance(said, Iterator) else [said]
             print(printable("\n".join(map(str, lines))))
@@ -252,8 +252,8 @@ def main(words: Sequence[str] = sys.argv[1:]) -> None:
         raise SystemExit(2) from None
 
 
-def _options(words: Sequence[str]) -> dict[str, Any]:
-    """Return the command that the words call, and its options."""
+def _call(words: Sequence[str]) -> Any:
+    """Return what the command returns that the words call, with its options."""
     known = {**COMMANDS, **STEPS}
     if not words or words[0].startswith("-"):
         first = argparse.ArgumentParser(
@@ -270,32 +270,28 @@ def _options(words: Sequence[str]) -> dict[str, Any]:
     if name not in known:
         near = did_you_mean(name, known)
         raise UserError(f"no command '{name}'.{near} `minbert --help` lists them")
-    parser = argparse.ArgumentParser(f"minbert {name}", description=known[name].help)
-    common = CONFIGURED if name in COMMANDS else {}
-    for option, about in {**common, **known[name].options}.items():
+    command = known[name]
+    parser = argparse.ArgumentParser(f"minbert {name}", description=command.help)
+    for option, about in {**(CONFIGURED if name in COMMANDS else {}), **command.options}.items():
         parser.add_argument(option, **about)
     # Sentences may follow options, as in `predict VARIANT --task sst SENTENCE`.
-    return {"command": known[name], **vars(parser.parse_intermixed_args(rest))}
-
-
-def _called(command: Command, results: Any, **options: Any) -> Any:
-    """Return what a command returns, on the plan or the results folder of the configuration."""
-    module, _, name = command.run.partition(":")
-    function = getattr(import_module(f"minbert.{module}"), name)
-    if "directory" not in options:
+    options = vars(parser.parse_intermixed_args(rest))
+    module, _, function = command.run.partition(":")
+    run, results = getattr(import_module(f"minbert.{module}"), function), options.pop("results")
+    if name in STEPS:
         if not results.is_dir():  # which a lock would make
             raise UserError(f"{results}: there is no such results folder")
-        return function(results, **options)
+        return run(results, **options)
     given, words, base = (options.pop(name) for name in ("configfile", "config", "directory"))
     files = config_files(given, base / "config.yaml")
     if command.planned:
         from minbert.plan.outputs import load_plan
 
         more = [f"results={results}"] if results else []
-        return function(load_plan(files, base, [*words, *more]), **options)
+        return run(load_plan(files, base, [*words, *more]), **options)
     if not results and (given or words or files[0].exists()):
         results = Path(load_config(files, words).results)
-    return function(results or Path("results"), **options)
+    return run(results or Path("results"), **options)
 
 
 def _follow(results: Path, plan: str | None, until: int | None, once: bool) -> None:
