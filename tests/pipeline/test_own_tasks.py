@@ -69,7 +69,7 @@ def test_the_table_has_the_papers_tasks_and_no_others(mine: Project) -> None:
     assert "not run" not in text and not any(cell.endswith("paper") for cell in head)
     assert "mrpc F1" in text
     assert "Data: builtin; own files: mrpc and News topics." in text
-    assert "Other floors: for F1 always predicting class 1" in text
+    assert "Floors of other metrics: docs/statistics.md" in text
 
 
 def test_scores_are_by_the_tasks_own_metrics(mine: Project) -> None:

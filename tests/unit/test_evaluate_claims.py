@@ -14,9 +14,8 @@ from factories import edit_rows, history, predictions, score
 from scipy.stats import ttest_1samp, ttest_ind
 
 from minbert.base.errors import UserError
-from minbert.evaluate.bootstrap import Estimate
+from minbert.evaluate.bootstrap import Estimate, measured
 from minbert.evaluate.claims import cells, decision, holm, make, read_claims, tail
-from minbert.evaluate.systems import measured
 from minbert.evaluate.text import markdown, read_csv
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS

@@ -121,7 +121,7 @@ def test_correlations_count_between_0_and_1_if_normalised() -> None:
     assert overall_error(errors, "plain") == pytest.approx(np.linalg.norm([0.03, 0.02, 0.04]) / 3)
     halved = overall_error({"same": 0.03, "cola": 0.08}, "normalised", ("same", "cola"))
     assert halved == pytest.approx(np.hypot(0.03, 0.04) / 2)
-    assert overall_error({**errors, "sts": None}, "plain") is None
+    assert overall_error({"sst": 0.03, "para": 0.02}, "plain") is None
 
 
 SINGLE = {"sst": 0.5, "para": 0.8, "sts": 0.9}

@@ -12,8 +12,7 @@ from factories import predictions, put_rows
 from reporting import HARM, job_of
 
 from minbert.data.examples import ROWS
-from minbert.evaluate.predictions import Predicted
-from minbert.evaluate.reading import Of, Score
+from minbert.evaluate.reading import Of, Predicted, Score
 from minbert.plan.plan import Plan
 from minbert.report.findings import cases, leaked
 from minbert.report.papers import Paper, predicted, read_papers

@@ -11,7 +11,7 @@ from minbert.base.files import write_text
 from minbert.evaluate.score import candidates, choose, read_runs
 from minbert.evaluate.scoring import selection_score
 from minbert.evaluate.seeds import interval
-from minbert.evaluate.text import ABSENT, csv_text, markdown, markdown_table
+from minbert.evaluate.text import ABSENT, csv_text, markdown, markdown_table, write_markdown
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
@@ -39,8 +39,9 @@ def make(job: Job) -> None:
     }
     has = {t for found in tuned.values() for of in found.values() for s in of.values() for t in s}
     tasks = [task for task in TASKS if task in has]
-    titles = [TASKS[task].title for task in tasks]
-    cells = [["Row", "Settings", "Chosen", f"Overall, {spec['rule']}", *titles, "n"]]
+    columns = [f"{task}_mean" for task in tasks]
+    heads = ["Row", "Settings", "Chosen", f"Overall, {spec['rule']}"]
+    cells = [[*heads, *(TASKS[task].title for task in tasks), "n"]]
     lines: list[dict[str, Any]] = []
     for variant, found in tuned.items():
         best = choose(found, spec["rule"])
@@ -49,20 +50,16 @@ def make(job: Job) -> None:
             line = {"variant": variant, "candidate": name, "settings": settings, "chosen": chosen}
             line |= {"seeds": " ".join(map(str, seeds)), "asked": len(spec["seeds"])}
             line["keys"] = " ".join(stage["key"] for stage in spec["stages"][name])
-            of_tasks = [ABSENT] * len(tasks)
-            if seeds:
-                mean = interval([selection_score(of, spec["rule"]) for of in seeds.values()])
+            if scores := list(seeds.values()):
+                mean = interval([selection_score(of, spec["rule"]) for of in scores])
                 line |= {"score": mean.mean, "low": mean.low, "high": mean.high}
+                line |= {f"{task}_mean": fmean(of[task] for of in scores) for task in scores[0]}
                 said = mean.in_words()
-            for place, task in enumerate(tasks):
-                if scores := [of[task] for of in seeds.values() if task in of]:
-                    line[f"{task}_mean"] = fmean(scores)
-                    of_tasks[place] = f"{fmean(scores):.3f}"
             lines.append(line)
-            own = [spec["labels"][variant], settings, chosen or ABSENT, said]
-            cells.append([*own, *of_tasks, str(len(seeds))])
-    columns = [*COLUMNS, *(f"{task}_mean" for task in tasks)]
-    write_text(job.out / "tuning.csv", csv_text(columns, lines))
+            means = (f"{line[column]:.3f}" if column in line else ABSENT for column in columns)
+            label = spec["labels"][variant]
+            cells.append([label, settings, chosen or ABSENT, said, *means, str(len(seeds))])
+    write_text(job.out / "tuning.csv", csv_text([*COLUMNS, *columns], lines))
     count = len(spec["seeds"])
     over = f"mean over n of {count} seeds, with its 95 % Student-t interval" * (count > 1)
     how = (
@@ -71,6 +68,5 @@ def make(job: Job) -> None:
         "same. All other published scores of these rows are on the other half of dev, or on test, "
         "which took no part in the choice."
     )
-    title = markdown(f"Tuned settings: {spec['title']}")
-    parts = [f"# {title}", markdown_table(cells, left=3), markdown(how)]
-    write_text(job.out / "tuning.md", "\n\n".join(parts) + "\n")
+    parts = [markdown_table(cells, left=3), markdown(how)]
+    write_markdown(job.out / "tuning.md", f"Tuned settings: {spec['title']}", parts)

@@ -11,9 +11,8 @@ import numpy as np
 from scipy.special import stdtr
 
 from minbert.base.files import write_text
-from minbert.evaluate.bootstrap import RESAMPLES, Estimate, System, difference
+from minbert.evaluate.bootstrap import LAST, LEAST, RESAMPLES, Estimate, System, Systems, difference
 from minbert.evaluate.reading import FAVOURED, LEVEL, read_scores
-from minbert.evaluate.systems import LAST, LEAST, Systems
 from minbert.evaluate.text import (
     ABSENT,
     csv_text,
@@ -22,6 +21,7 @@ from minbert.evaluate.text import (
     markdown_table,
     p_value,
     read_csv,
+    write_markdown,
 )
 from minbert.spec.published import MAJORITY
 from minbert.spec.task import TASKS
@@ -83,9 +83,8 @@ def make(job: Job) -> None:
         caption = f"What {paper} claims ({title}). {' '.join([said, *warning(data)])}"
         floats.append(latex_float(f"claims-{paper}", caption, TYPES, rows, how))
     opening = [*warning(data), f"{counted(lines, data)}."]
-    parts = ["# What the papers claim", *map(markdown, opening), *sections]
-    parts += ["## How to read this", *map(markdown, how)]
-    write_text(out / "claims.md", "\n\n".join(parts) + "\n")
+    parts = [*map(markdown, opening), *sections, "## How to read this", *map(markdown, how)]
+    write_markdown(out / "claims.md", "What the papers claim", parts)
     write_text(out / "claims.tex", "\n".join(floats))
     columns = (*COLUMNS, MEASURE) if on_curves(spec) else COLUMNS
     write_text(out / "claims.csv", csv_text(columns, lines))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from minbert.base.files import write_text
 from minbert.evaluate.table import SCORED
-from minbert.evaluate.text import Line, csv_text, markdown, markdown_table, read_csv
+from minbert.evaluate.text import Line, csv_text, markdown, markdown_table, read_csv, write_markdown
 from minbert.spec.published import FIGURES
 from minbert.store.job import Job
 
@@ -22,31 +22,30 @@ def make(job: Job) -> None:
     found = {tuple(row[name] for name in NAMES): row for path in paths for row in read_csv(path)}
     lines, cells = [], [["Paper", "Table", "Row", "Split", "Status", "Published", "Ours"]]
     for row in job.spec["published"]:
-        line, figures = {name: row[name] for name in NAMES}, row["figures"]
+        line = {name: row[name] for name in NAMES}
         ours = found.get(tuple(map(str, line.values())), {"status": NOT_CONFIGURED})
         line |= {name: ours.get(name) for name in ("status", "seeds", "backbone", "reason", "keys")}
         places = {"other": ours.get("other_task"), "overall": f"overall_{ours.get('overall_rule')}"}
-        scores = {name: ours.get(f"{places.get(name, name)}_mean") for name in FIGURES}
-        given = [name for name in FIGURES if figures[name] is not None]
-        about = [str(line[name]) for name in ("paper", "table", "row", "split", "status")]
-        for side, of in {"published": figures, "ours": scores}.items():
-            line |= {f"{name}_{side}": of[name] for name in FIGURES}
-            about.append(", ".join(f"{name} {float(of[name]):.3f}" for name in given if of[name]))
+        published, scores = [], []
+        for name, figure in row["figures"].items():
+            score = ours.get(f"{places.get(name, name)}_mean")
+            line |= {f"{name}_published": figure, f"{name}_ours": score}
+            if figure is not None:
+                published.append(f"{name} {figure:.3f}")
+                scores += [f"{name} {float(score):.3f}"] if score else []
         lines.append(line)
-        cells.append(about)
+        about = (line[name] for name in ("paper", "table", "row", "split", "status"))
+        cells.append([*about, ", ".join(published), ", ".join(scores)])
     columns = [f"{figure}_{side}" for figure in FIGURES for side in ("published", "ours")]
     names = [*NAMES, "status", "seeds", *columns, "backbone", "reason", "keys"]
     write_text(job.out / "index.csv", csv_text(names, lines))
     said = in_words(lines)
-    parts = ["# Every published row", f"{said[0].upper()}{said[1:]}."]
-    if lines:
-        parts += [
-            "Accuracy for SST, para and other; Pearson r for STS; overall by the paper's own rule."
-        ]
-        parts += [markdown_table(cells)]
+    parts = [f"{said[0].upper()}{said[1:]}."]
+    how = "Accuracy for SST, para and other; Pearson r for STS; overall by the paper's own rule."
+    parts += [how, markdown_table(cells)] * bool(lines)
     backbones = dict.fromkeys(line["backbone"] for line in lines if line["backbone"])
     parts += [f"Backbone: {markdown(name)}." for name in backbones]
-    write_text(job.out / "index.md", "\n\n".join(parts) + "\n")
+    write_markdown(job.out / "index.md", "Every published row", parts)
 
 
 def in_words(lines: Sequence[Line]) -> str:

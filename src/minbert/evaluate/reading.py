@@ -1,12 +1,17 @@
-"""The score table: its columns, the scores in it by what they are of, and words for them."""
+"""What runs predict, aligned example by example; the score table; and words for scores."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
+from minbert.evaluate.scoring import Floats
 from minbert.spec.task import TASKS
 
 LEVEL = 0.05
@@ -124,3 +129,56 @@ def tested(papers: Iterable[Scores]) -> dict[tuple[str, str, int], Score]:
         for seed, score in by_seed.items()
         if of.split == "dev" and score.learned is not None
     }
+
+
+class Predicted(NamedTuple):
+    """The labelled examples of dev: `ids` [n], `label` [n], and what runs predict of them.
+
+    `prediction` is [runs, n]; `scores` [runs, n, outputs] are probabilities of the classes, or of
+    class 1, or the value. There are no outputs if a run lacks those of classes, as from a lean
+    bundle.
+    """
+
+    ids: list[str]
+    label: Floats
+    prediction: Floats
+    scores: Floats
+
+    def split(self, counts: Sequence[int]) -> list["Predicted"]:
+        """Return the first so many runs, the next so many, and so on."""
+        ends = pairwise(np.cumsum([0, *counts]))
+        return [
+            self._replace(prediction=self.prediction[a:b], scores=self.scores[a:b]) for a, b in ends
+        ]
+
+
+def read_predicted(paths: Iterable[Path], task: str) -> Predicted:
+    """Return what the runs whose files are `paths` predict of the labelled examples of dev.
+
+    Examples are in the order of their ids. If a half of dev chose the epochs of some runs, examples
+    are those of the other half. Raises `UserError` for runs of different examples.
+    """
+    files = list(paths)
+    columns, rows = ("id", "prediction", "scores", "label"), {"task": task, "split": "dev"}
+    labelled = (
+        read_file(path, columns, rows).filter(pc.field("label").is_valid()) for path in files
+    )
+    tables = [table.sort_by("id") for table in labelled]
+    shared = min(tables, key=len).select(["id", "label"])
+    half = pc.field("id").isin(shared["id"].combine_chunks())
+    cut = [table if len(table) == len(shared) else table.filter(half) for table in tables]
+    for path, table in zip(files, cut, strict=True):
+        if not table.select(["id", "label"]).equals(shared):
+            raise UserError(
+                f"{path}: its dev examples of '{task}' are not those of the other runs; train it "
+                "again, on the same data"
+            )
+    scores = [np.asarray(pc.list_flatten(table["scores"]), float) for table in cut]
+    sides = [of.reshape(len(shared), -1) for of in scores]
+    outputs = min(of.shape[1] for of in sides)  # 0 with a run from a lean bundle
+    return Predicted(
+        shared["id"].to_pylist(),
+        np.asarray(shared["label"], float),
+        np.array([table["prediction"] for table in cut], float),
+        np.array([of[:, :outputs] for of in sides]),
+    )

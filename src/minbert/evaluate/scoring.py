@@ -43,25 +43,28 @@ def paired(prediction: ArrayLike, label: ArrayLike) -> tuple[Floats, Floats]:
     return np.asarray(prediction, dtype=np.float64), np.asarray(label, dtype=np.float64)
 
 
-def confusion(prediction: ArrayLike, label: ArrayLike) -> Floats:
-    """Return how many examples of each class [row] are predicted as each class [column]."""
-    predicted, true = (side.astype(int) for side in paired(prediction, label))
-    classes = max(2, int(max(predicted.max(), true.max())) + 1)
-    counts = np.bincount(classes * true + predicted, minlength=classes**2)
-    return counts.reshape(classes, classes).astype(float)
+def by_class(prediction: ArrayLike, label: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Return how many examples are predicted as each class, of that class, and both, each [c].
+
+    The c classes are those that occur, as predicted or as true.
+    """
+    predicted, true = paired(prediction, label)
+    classes = np.union1d(predicted, true)[:, None]
+    said, of = predicted == classes, true == classes
+    counts = [side.sum(axis=1, dtype=float) for side in (said, of, said & of)]
+    return counts[0], counts[1], counts[2]
 
 
 def f1(prediction: ArrayLike, label: ArrayLike) -> float:
     """Return the F1 of class 1, 2 TP / (2 TP + FP + FN), in [0, 1]; 0 if nothing is positive."""
-    counts = confusion(prediction, label)
-    return float(2 * counts[1, 1] / max(1, counts[1].sum() + counts[:, 1].sum()))
+    predicted, true = (side == 1 for side in paired(prediction, label))
+    return float(2 * np.sum(predicted & true) / max(1, predicted.sum() + true.sum()))
 
 
 def macro_f1(prediction: ArrayLike, label: ArrayLike) -> float:
     """Return the mean of F1 over the classes that occur, as predicted or as true, in [0, 1]."""
-    counts = confusion(prediction, label)
-    sides = counts.sum(0) + counts.sum(1)
-    return float(np.mean(2 * counts.diagonal()[sides > 0] / sides[sides > 0]))
+    said, true, right = by_class(prediction, label)
+    return float(np.mean(2 * right / (said + true)))
 
 
 def matthews(prediction: ArrayLike, label: ArrayLike) -> float:
@@ -70,10 +73,10 @@ def matthews(prediction: ArrayLike, label: ArrayLike) -> float:
     Gorodkin (2004), equation 8: the covariance of the two sides' indicators, over the root of the
     product of their variances.
     """
-    counts = confusion(prediction, label)
-    n, true, said = counts.sum(), counts.sum(1), counts.sum(0)
+    said, true, right = by_class(prediction, label)
+    n = true.sum()
     product = (n * n - true @ true) * (n * n - said @ said)
-    return float((n * counts.trace() - true @ said) / np.sqrt(product)) if product else 0.0
+    return float((n * right.sum() - true @ said) / np.sqrt(product)) if product else 0.0
 
 
 def spearman(prediction: ArrayLike, label: ArrayLike) -> float:
@@ -135,6 +138,10 @@ def selection_score(scores: Mapping[str, float], rule: str) -> float:
 
 def averaged(scores: Mapping[str, ArrayLike], rule: str) -> Floats:
     """Return the mean by `rule` of the scores of tasks, or of many of them of each task alike."""
-    halved = [rule == "normalised" and TASKS[task].metric in CORRELATIONS for task in scores]
-    sides = zip(map(np.asarray, scores.values()), halved, strict=True)
-    return np.asarray(np.mean([(of + 1) / 2 if half else of for of, half in sides], axis=0))
+    weights = ((weight(task, rule), np.asarray(of)) for task, of in scores.items())
+    return np.asarray(np.mean([of * by + (1 - by) for by, of in weights], axis=0))
+
+
+def weight(task: str, rule: str) -> float:
+    """Return what a score of `task` is multiplied by in the mean by `rule`."""
+    return 0.5 if rule == "normalised" and TASKS[task].metric in CORRELATIONS else 1.0

@@ -160,10 +160,9 @@ def learned(scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS
     By an overall rule: of at least one of its tasks, as the others do not hide what it learned.
     """
     if of.measure in RULES:
-        parts = {learned(scores, of._replace(measure=task)) for task in overall_tasks}
-        return True if True in parts else None if None in parts else False
+        return any(learned(scores, of._replace(measure=task)) for task in overall_tasks)
     above = [score.learned for score in scores.get(of, {}).values()]
-    return None if not above or None in above else above.count(True) * 2 > len(above)
+    return None if None in above else above.count(True) * 2 > len(above)
 
 
 def shared_spreads(
@@ -197,8 +196,11 @@ def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> 
     rows' gains move with the same runs of the reference.
     """
     values = {of: [score.value for score in seeds.values()] for of, seeds in scores.items()}
-    several = {of: float(np.var(v, ddof=1)) for of, v in values.items() if len(v) > 1}
-    own = {of: Spread(var, var, len(values[of]) - 1) for of, var in several.items()}
+    own = {
+        of: Spread(var := float(np.var(every, ddof=1)), var, len(every) - 1)
+        for of, every in values.items()
+        if len(every) > 1
+    }
     used = shared_spreads(scores, own, overall_tasks)
     found = {}
     for of, by_seed in scores.items():

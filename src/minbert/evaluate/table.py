@@ -1,15 +1,16 @@
 """A paper's table, published figures beside ours: csv, markdown and LaTeX."""
 
-from collections.abc import Collection, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby, product
 from operator import itemgetter
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from minbert.base.files import write_text
-from minbert.evaluate.reading import DELTA_M, Of, Scores, read_scores
+from minbert.evaluate.reading import DELTA_M, FAVOURED, Of, Scores, read_scores, score_title
+from minbert.evaluate.scoring import CORRELATIONS
 from minbert.evaluate.seeds import Interval, over_seeds
-from minbert.evaluate.table_notes import FLOOR, OWN_RULE, has_published, marks, remarks
 from minbert.evaluate.text import (
     ABSENT,
     Line,
@@ -18,15 +19,18 @@ from minbert.evaluate.text import (
     markdown,
     markdown_table,
     read_csv,
+    write_markdown,
 )
 from minbert.spec.protocol import RULES
-from minbert.spec.task import TASKS
+from minbert.spec.task import OWN_FILES, TASKS
 from minbert.store.job import Job
 
 SCORED, NOT_RUN, NO_LABELS, FAILED = "scored", "not run", "no labels", "failed"
 
+FLOOR, OWN_RULE, BELOW, CONSTANT = "Floor", "†", "°", "‡"
+
 PARTS = ("mean", "low", "high", "n", "sd", "last", "floor", "above", "constant")
-"""What a row has of each score (`statistics.Interval`)."""
+"""What a row has of each score (`seeds.Interval`)."""
 
 Head = tuple[str, str]
 """What a column is called: its group, of columns side by side, and its own heading below that."""
@@ -58,9 +62,9 @@ def make(job: Job) -> None:
     The csv has each number in a column, with 8 significant digits: `sst_published`, `sst_mean`,
     `sst_low`, `sst_high`, `sst_n`, `sst_sd` (the standard deviation over the row's own seeds),
     `sst_last` (the mean after the last epoch) and so on; those of `delta_m` are in per cent.
-    `sst_floor` is the floor, `sst_above` and `sst_constant` how many seeds are above
-    it and how many predict one class. A cell is empty if there is no number: `status` says why. A
-    paper with tuned rows has their `settings`, and the training runs that this took, `runs_done` of
+    `sst_floor` is the floor, `sst_above` and `sst_constant` how many seeds are above it and how
+    many predict one class. A cell is empty if there is no number: `status` says why. A paper with
+    tuned rows has their `settings`, and the training runs that this took, `runs_done` of
     `runs_wanted`.
     """
     about, rows = job.spec, table_rows(job, job.spec)
@@ -72,9 +76,16 @@ def make(job: Job) -> None:
     columns += ["parameters", "parameters_bert_base"]
     columns += ["settings", "runs_done", "runs_wanted"] * any("settings" in row for row in rows)
     columns += ["backbone", "data", "note", "reason", "keys"]
+    lines = []
+    for row in rows:
+        line = row | {f"{name}_published": figure for name, figure in row["figures"].items()}
+        for name, score in row["scores"].items():
+            column = f"overall_{name}" if name in RULES else name
+            line |= {f"{column}_{part}": getattr(score, part) for part in PARTS}
+        lines.append(line)
     found = sections(about, rows)
-    write_text(job.out / "table.csv", csv_text(columns, rows))
-    write_text(job.out / "table.md", _to_markdown(about, rows, found))
+    write_text(job.out / "table.csv", csv_text(columns, lines))
+    write_markdown(job.out / "table.md", about["title"], _to_markdown(about, rows, found))
     write_text(job.out / "table.tex", "\n".join(_to_latex(about, section) for section in found))
 
 
@@ -84,8 +95,7 @@ def table_rows(job: Job, about: Line) -> list[dict[str, Any]]:
     A row has what the plan says of it (`plan.outputs`), and:
 
     `scores`: {measure: what the seeds come to} where it was scored, at the epoch that was best on
-    dev; `sst_mean` and so on: each of their numbers, by `PARTS`; `seeds`: how many there are;
-    `keys`: those of the trainings that the scores come from.
+    dev; `seeds`: how many there are; `keys`: those of the trainings that the scores come from.
     `figures`: {measure: what the paper has of it}; `given`: whether there are any.
     `status`: a row without any of the scores that the paper gives, or of all if it gives none, is
     `not run`; `failed` if its variant did, or one of the settings that it tried; or `no labels` if
@@ -100,11 +110,10 @@ def table_rows(job: Job, about: Line) -> list[dict[str, Any]]:
     failures = job.failed(paper)
     rows = []
     for planned in about["rows"]:
-        row = planned | {name: about[name] for name in ("paper", "backbone", "data")}
-        row |= tuned.get(row["variant"], {}) | {"overall_rule": about["rule"]}
-        row |= _scored(row, found, means)
-        names = (row["variant"], *tried[row["variant"]])
-        why = [failures[name] for name in names if name in failures]
+        name = planned["variant"]
+        row = planned | {part: about[part] for part in ("paper", "backbone", "data")}
+        row |= {"overall_rule": about["rule"]} | tuned.get(name, {}) | _scored(row, found, means)
+        why = [failures[of] for of in (name, *tried[name]) if of in failures]
         if row["status"] == NOT_RUN and why:
             row |= {"status": FAILED, "reason": why[0]}
         rows.append(row)
@@ -130,8 +139,8 @@ def _tuned(path: Path | None) -> dict[str, dict[str, Any]]:
 def _scored(row: Line, found: Scores, means: Mapping[Of, Interval]) -> dict[str, Any]:
     """Return what a row has of scores, and of what the paper says of them."""
     at, published, choice = (row["variant"], row["split"]), row["published"], row["choice"]
-    ours = {of.measure: of for of in found if of[:2] == at}
-    keys = {t: {score.key for score in found[ours[t]].values()} for t in TASKS if t in ours}
+    ours = {of.measure: by_seed for of, by_seed in found.items() if of[:2] == at}
+    keys = {t: {score.key for score in ours[t].values()} for t in TASKS if t in ours}
     figures = published | {row["other_task"]: published.get("other")}
     figures |= dict.fromkeys(RULES, published.get("overall"))
     given = any(figure is not None for figure in published.values())
@@ -140,19 +149,16 @@ def _scored(row: Line, found: Scores, means: Mapping[Of, Interval]) -> dict[str,
         status = SCORED
     elif row["split"] == "test" and any(of[:2] == (row["variant"], "dev") for of in found):
         status = NO_LABELS
-    names = {t: "/".join(sorted({choice.get(key, key) for key in of})) for t, of in keys.items()}
-    if len(set(names.values())) > 1:
-        names = {task: f"{TASKS[task].title} {name}" for task, name in names.items()}
-    chosen = f"here: {', '.join(dict.fromkeys(names.values()))}"
-    scores = {name: means[of] for name, of in ours.items()}
-    numbers = {f"{name}_published": figure for name, figure in figures.items()}
-    for name, score in scores.items():
-        column = f"overall_{name}" if name in RULES else name
-        numbers |= {f"{column}_{part}": getattr(score, part) for part in PARTS}
-    return numbers | {
-        **{"status": status, "reason": chosen if choice and keys else ""},
-        **{"scores": scores, "figures": figures, "given": given},
-        "seeds": len({seed for of in ours.values() for seed in found[of]}),
+    names = ["/".join(sorted({choice.get(key, key) for key in of})) for of in keys.values()]
+    if len({*names}) > 1:
+        names = [f"{TASKS[task].title} {name}" for task, name in zip(keys, names, strict=True)]
+    return {
+        "status": status,
+        "reason": f"here: {', '.join(dict.fromkeys(names))}" if choice and keys else "",
+        "scores": {name: means[Of(*at, name)] for name in ours},
+        "figures": figures,
+        "given": given,
+        "seeds": len(set().union(*ours.values())),
         "keys": " ".join(sorted(set().union(*keys.values()))),
     }
 
@@ -172,62 +178,46 @@ def sections(about: Line, rows: Sequence[Line]) -> list[Section]:
 
 def _section(about: Line, heading: str, rows: Sequence[Line]) -> Section:
     """Return one of the paper's own tables; a column that is empty in all rows is left out."""
+    own, published = about["rule"], _has_published(about)
+    of_rows = (of for row in rows for of in (row["figures"] | row["scores"]).items())
+    shown = {name for name, of in of_rows if of is not None}.union(about["overall_tasks"])
+    ours = {task: (TASKS[task].title, "ours") for task in about["tasks"] if task in shown}
+    ours |= {rule: ("Overall", rule + OWN_RULE * (rule == own)) for rule in RULES}
     notes: dict[str, str] = {}
-    cells, floors = [], []
-    figures = (of for row in rows for of in row["figures"].items())
-    shown = {name for name, of in figures if of is not None}.union(*(row["scores"] for row in rows))
+    cells: list[dict[Head, str]] = []
     for row in rows:
         number = ""
         if said := "; ".join(filter(None, (row["note"], row["reason"]))):
             number = " " + notes.setdefault(said, f"[{len(notes) + 1}]")
-        counts = [row["parameters"], row["parameters_bert_base"]]
-        here, base = (f"{of / 1e6:.2f} M" if of else "not counted" for of in counts)
-        cells.append(
-            {("", "Row"): row["row"] + number, ("", "Split"): row["split"]}
-            | _score_cells(about, row, shown)
-            | {("", "n"): str(row["seeds"])}
-            | {("Parameters", "here"): here, ("Parameters", "BERT-base"): base}
-            | {("Tuned", name): row.get(name, "") for name in ("settings", "budget")}
-        )
+        line = {("", "Row"): row["row"] + number, ("", "Split"): row["split"]}
+        for name, head in ours.items():
+            if published:
+                line[head[0], "paper"] = _number(row["figures"].get(name))
+            line[head] = _ours(about, row, name)
+        scores = row["scores"]
+        last = scores[own].last if own in scores else None
+        line["Overall", "last epoch" + OWN_RULE] = "" if last is None else _number(last)
+        line["", "Δm (%)"] = _ours(about, row, DELTA_M) if DELTA_M in scores else ""
+        line["", "n"] = str(row["seeds"])
+        for where, column in (("here", "parameters"), ("BERT-base", "parameters_bert_base")):
+            count = row[column]
+            line["Parameters", where] = f"{count / 1e6:.2f} M" if count else "not counted"
+        cells.append(line | {("Tuned", name): row.get(name, "") for name in ("settings", "budget")})
+    floors = []
     for split in dict.fromkeys(row["split"] for row in rows):
-        pairs = {
-            (name, score.floor)
-            for row in rows
-            if row["split"] == split
-            for name, score in row["scores"].items()
-        }
-        names = [name for name, _ in pairs]
-        # Rows with tasks of their own have other floors.
-        shared = {
-            name: Interval(floor, n=0)
-            for name, floor in pairs
-            if names.count(name) == 1 and floor is not None
-        }
-        if shared:
-            scores = _score_cells(about, {"scores": shared, "figures": {}}, shown)
-            floors.append({("", "Row"): FLOOR, ("", "Split"): split} | scores)
+        line = {("", "Row"): FLOOR, ("", "Split"): split}
+        for name, head in ours.items():
+            of_split = (row["scores"].get(name) for row in rows if row["split"] == split)
+            # Rows with tasks of their own have other floors.
+            floor, *others = {score.floor for score in of_split if score} or {None}
+            if floor is not None and not others:
+                line[head] = _number(floor)
+        floors += [line] * (len(line) > 2)
     heads = [head for head in cells[0] if any(line[head] for line in cells)]
     above, lines = (
         [[line.get(head) or ABSENT for head in heads] for line in part] for part in (floors, cells)
     )
     return Section(heading, rows, heads, above, lines, [f"{n} {said}" for said, n in notes.items()])
-
-
-def _score_cells(about: Line, row: Line, shown: Collection[str]) -> dict[Head, str]:
-    """Return the cells on scores of a row, or of floors; "" of tasks that are not `shown`."""
-    found: dict[Head, str] = {}
-    scores, own = row["scores"], about["rule"]
-    overall = {rule: rule + OWN_RULE * (rule == own) for rule in RULES}
-    groups = [(TASKS[task].title, task, {task: "ours"}) for task in about["tasks"]]
-    for title, of, measures in [*groups, ("Overall", own, overall)]:
-        has = of in (*about["overall_tasks"], own, *shown)
-        if has_published(about):
-            found[title, "paper"] = _number(row["figures"].get(of)) * has
-        found |= {(title, said): _ours(about, row, name) * has for name, said in measures.items()}
-    last = scores[own].last if own in scores else None
-    found["Overall", "last epoch" + OWN_RULE] = "" if last is None else _number(last)
-    found["", "Δm (%)"] = _ours(about, row, DELTA_M) if DELTA_M in scores else ""
-    return found
 
 
 def _ours(about: Line, row: Line, name: str) -> str:
@@ -237,11 +227,11 @@ def _ours(about: Line, row: Line, name: str) -> str:
     the row and the variant has the task, or for an overall score all of its tasks.
     """
     if value := row["scores"].get(name):
-        fewer = f" (n = {value.n})" if value.n != row.get("seeds", 0) else ""
+        fewer = f" (n = {value.n})" if value.n != row["seeds"] else ""
         said = value.in_words(2, "+") if name == DELTA_M else value.in_words()
-        return said + marks(value) + fewer
+        return said + _marks(value) + fewer
     needed = about["overall_tasks"] if name in RULES else [name]
-    due = not row.get("given") and {*needed} <= {*row.get("tasks", ())}
+    due = not row["given"] and {*needed} <= {*row["tasks"]}
     if not due and row["figures"].get(name) is None:
         return ABSENT
     if row["status"] != SCORED:
@@ -253,17 +243,16 @@ def _number(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.3f}"
 
 
-def _to_markdown(about: Line, rows: Sequence[Line], found: Sequence[Section]) -> str:
-    """Return the table as markdown, a section for each of the paper's own tables."""
-    parts = [f"# {markdown(about['title'])}", markdown(about["caption"])]
+def _to_markdown(about: Line, rows: Sequence[Line], found: Sequence[Section]) -> list[str]:
+    """Return the table as parts of a page, a section for each of the paper's own tables."""
+    parts = [markdown(about["caption"])]
     for section in found:
         heads = [" ".join(filter(None, head)) for head in section.heads]
         parts.append(f"## {section.heading}" * bool(section.heading))
         parts.append(markdown_table([heads, *section.floors, *section.lines], left=2))
         parts += map(markdown, section.notes)
     parts.append("## How to read this" * (len(found) > 1))
-    parts += map(markdown, [*remarks(about, rows), *about["footnotes"]])
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return [*parts, *map(markdown, [*remarks(about, rows), *about["footnotes"]])]
 
 
 def _to_latex(about: Line, section: Section) -> str:
@@ -276,3 +265,94 @@ def _to_latex(about: Line, section: Section) -> str:
         [*remarks(about, section.rows), *section.notes, *about["footnotes"]],
         section.groups,
     )
+
+
+def _marks(score: Interval) -> str:
+    """Return the marks after a score; with several seeds, how many of them each is about."""
+    constant = score.constant or 0
+    below = 0 if score.above is None else score.n - score.above - constant
+    counts = {CONSTANT: constant, BELOW: below}
+    return "".join(
+        f" {mark}" + f"{seeds}/{score.n}" * (seeds < score.n)
+        for mark, seeds in counts.items()
+        if seeds > 0
+    )
+
+
+def _has_published(about: Line) -> bool:
+    """Whether the paper gives a figure of any of its rows."""
+    return any(of is not None for row in about["rows"] for of in row["published"].values())
+
+
+def remarks(about: Line, rows: Sequence[Line]) -> list[str]:
+    """Return the sentences under `rows` of the table that say how to read it, as plain text."""
+    tasks, overall, single = about["tasks"], about["overall_tasks"], about["single"]
+    count = len(about["seeds"])
+    alone = "over the split's examples, which says nothing about how another run would score"
+    ours = f"the score of one run ± half the width of its 95 % interval {alone}."
+    if count > 1:
+        ours = (
+            f"mean ± half the width of its 95 % interval (Student t) over n of {count} seeds, by "
+            f"the spread that the rows share; with one seed, {alone}."
+        )
+    normalised = (
+        f"({score_title(task)} + 1) / 2"
+        if TASKS[task].metric in CORRELATIONS
+        else score_title(task)
+        for task in overall
+    )
+    others = {TASKS[task].metric for task in tasks} - {"accuracy", "pearson"}
+    own = _listed(TASKS[task].title for task in tasks if task not in TASKS.built_in)
+    data = [about["data"]] * (not own or about["data"] != OWN_FILES)
+    found = [
+        f"Ours: {ours} Scores: {', '.join(map(score_title, tasks))}.",
+        f"{FLOOR}: the score without learning. {BELOW} marks a score that is not above its floor "
+        "at the 5 % level (the most frequent class by McNemar's exact test, or r = 0), "
+        f"{CONSTANT} a score of predictions that are all the same; 1/3 after a mark: one of three "
+        "seeds. If half or more of a row's seeds are marked, it is not shown that it learnt the "
+        "task." + " Floors of other metrics: docs/statistics.md." * bool(others),
+        f"Overall: normalised is the mean of {_listed(normalised)}; plain is the plain mean of "
+        f"{_listed(map(score_title, overall))}; {OWN_RULE} marks the paper's own rule"
+        + ", which its published overall follows" * _has_published(about)
+        + ".",
+    ]
+    gains: dict[str, list[float]] = {}
+    for row, task in product(rows, overall):
+        if (score := row["scores"].get(task)) and score.last is not None:
+            gains.setdefault(TASKS[task].title, []).append(score.mean - score.last)
+    said = ", ".join(f"{title} {fmean(of):+.3f}" for title, of in gains.items())
+    if about["selection_split"] != "dev":
+        found.append(f"{FAVOURED[about['selection_split']]}.")
+    elif said:
+        found.append(
+            "Selected on dev: our figures are from the epoch of each run with the best dev score. "
+            f"Best minus last epoch, averaged over the rows: {said}; the csv has every "
+            "row."
+        )
+    if any(DELTA_M in row["scores"] for row in rows):
+        label, titles = about["labels"][single], ", ".join(TASKS[task].title for task in overall)
+        found.append(
+            f"Δm: the gain over '{label}', which trains each task alone, with the same seed: the "
+            f"mean over {titles} of (score - single) / single, in per cent (Maninis et al. 2019). "
+            f"It is 0 for '{label}' itself, and {ABSENT} where a task has no score or its single "
+            "score is not above 0."
+        )
+    if any("budget" in row for row in rows):
+        found.append(
+            "Tuned: of the settings listed in the grid, the one with the best overall score, "
+            "averaged over the seeds, on the half of dev that also chose the epochs; its scores "
+            "here are on the other half, or on test. Budget: the training runs of all settings and "
+            "seeds. Settings are as in the grid, before 'scale' in the configuration applies; "
+            f"tables/{about['paper']}.tuning.md lists all that were tried."
+        )
+    data += [f"{OWN_FILES}: {own}"] * bool(own)
+    return [
+        *found,
+        f"Backbone: {about['backbone']}. Data: {'; '.join(data)}. {ABSENT}: not published, or not "
+        "a task of the row.",
+    ]
+
+
+def _listed(words: Iterable[str]) -> str:
+    *first, last = list(words) or [""]
+    return f"{', '.join(first)} and {last}" if first else last

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from minbert.base.files import write_text
+
 ABSENT = "—"
 
 Line = Mapping[str, Any]
@@ -73,13 +75,19 @@ def markdown_table(rows: Sequence[Sequence[str]], left: int | None = None) -> st
 
     The first `left` columns are aligned left and the others right; None: all left.
     """
-    shown = [[markdown(cell) for cell in row] for row in rows]
-    widths = [max(3, *map(len, column)) for column in zip(*shown, strict=True)]
-    ways = ["<" if left is None or i < left else ">" for i in range(len(widths))]
-    columns = list(zip(ways, widths, strict=True))
-    rule = [":".ljust(w, "-") if way == "<" else ":".rjust(w, "-") for way, w in columns]
-    form = " | ".join(f"{{:{way}{w}}}" for way, w in columns)
-    return "\n".join(f"| {form} |".format(*row) for row in (shown[0], rule, *shown[1:]))
+    columns = []
+    for place, cells in enumerate(zip(*rows, strict=True)):
+        shown = [*map(markdown, cells)]
+        width = max(3, *map(len, shown))
+        aligned = str.ljust if left is None or place < left else str.rjust
+        head, *others = (aligned(cell, width) for cell in shown)
+        columns.append([head, aligned(":", width, "-"), *others])
+    return "\n".join(f"| {' | '.join(row)} |" for row in zip(*columns, strict=True))
+
+
+def write_markdown(path: Path, title: str, parts: Iterable[str]) -> None:
+    """Write a page of `parts`, which are markdown, below its `title`; empty ones are left out."""
+    write_text(path, "\n\n".join(filter(None, [f"# {markdown(title)}", *parts])) + "\n")
 
 
 def latex_float(
@@ -95,7 +103,7 @@ def latex_float(
     `name` makes its label, `columns` are the column types and the first of `rows` is the heading.
     `groups` are of columns, with the number of each, and stand above the heading, if named.
     """
-    label = "".join(c if c.isascii() and c.isalnum() else "-" for c in name)
+    label = re.sub("[^0-9A-Za-z]", "-", name)
     lines = [r"\begin{table*}[t]", r"\centering\scriptsize\setlength{\tabcolsep}{3pt}"]
     lines += [rf"\caption{{{latex(caption)}}}", rf"\label{{tab:{label}}}"]
     lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
@@ -104,12 +112,11 @@ def latex_float(
         end += n
         above += [rf"\multicolumn{{{n}}}{{c}}{{{latex(group)}}}"] if group else [""] * n
         rules += rf"\cmidrule(lr){{{end - n + 1}-{end}}}" if group else ""
-    lines += [" & ".join(above) + r" \\", rules] if groups else []
+    lines += [" & ".join(above) + r" \\", rules] * bool(groups)
     cells = [[re.sub(r"^-(?=\d)", "$-$", latex(cell)) for cell in row] for row in rows]
     head, *body = [" & ".join(row) + r" \\" for row in cells]
-    lines += [head, r"\midrule", *body]
-    lines += [r"\bottomrule", r"\end{tabular}", r"\par\medskip\raggedright"]
-    lines += [latex(remark) + r"\par" for remark in remarks]
+    lines += [head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
+    lines += [r"\par\medskip\raggedright", *(latex(remark) + r"\par" for remark in remarks)]
     return "\n".join([*lines, r"\end{table*}", ""])
 
 

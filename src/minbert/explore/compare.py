@@ -15,7 +15,7 @@ import pandas as pd
 
 from minbert.base.errors import UserError
 from minbert.evaluate.bootstrap import System, difference, resampled
-from minbert.evaluate.predictions import Predicted, read_predicted
+from minbert.evaluate.reading import Predicted, read_predicted
 from minbert.evaluate.scoring import Floats, averaged
 from minbert.plan import describe as plans
 from minbert.predict.resolve_run import TEXTS, ResolvedVariant, find, versions

@@ -8,8 +8,7 @@ from statistics import fmean
 import numpy as np
 from matplotlib.axes import Axes
 
-from minbert.evaluate.predictions import Predicted, read_predicted
-from minbert.evaluate.reading import GUESS, METRIC_TITLES
+from minbert.evaluate.reading import GUESS, METRIC_TITLES, Predicted, read_predicted
 from minbert.evaluate.score import against_floor
 from minbert.evaluate.scoring import accuracy, macro_f1, score_task
 from minbert.evaluate.seeds import NORMAL, Interval

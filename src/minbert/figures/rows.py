@@ -7,7 +7,7 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from minbert.evaluate.predictions import read_predicted
+from minbert.evaluate.reading import read_predicted
 from minbert.evaluate.seeds import Interval, ranked
 from minbert.figures import style
 from minbert.figures.histories import dev_measures, last_stages

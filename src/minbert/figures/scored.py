@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from minbert.evaluate import reading
-from minbert.evaluate.bootstrap import difference
+from minbert.evaluate.bootstrap import Systems, difference
 from minbert.evaluate.reading import GUESS, Of, Scores, score_title
 from minbert.evaluate.seeds import Interval, over_seeds
-from minbert.evaluate.systems import Systems
 from minbert.figures.inputs import Inputs, mean_of
 from minbert.spec.task import TASKS
 
@@ -89,9 +88,8 @@ Gains = dict[tuple[str, str, str], tuple[Interval | None, Interval | None]]
 def gains(inputs: Inputs, paper: PaperScores, pairs: Iterable[tuple[str, str]]) -> Gains:
     """Return what the first variant of each pair gains over the second, by both and the measure.
 
-    First ours on dev, with the claims' interval over examples and seeds (`evaluate.systems`), then
-    what the paper printed; None if one of the two has no such score. Ours has `learned` if both
-    have.
+    First ours on dev, with the claims' interval over examples and seeds, then what the paper
+    printed; None if one of the two has no such score. Ours has `learned` if both have.
     """
     files = {
         f"{score.key}.{seed}": inputs.predictions[of.variant][of.measure][seed]

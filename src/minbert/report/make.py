@@ -17,8 +17,7 @@ from minbert.evaluate import claims
 from minbert.evaluate.index import in_words
 from minbert.evaluate.reading import FAVOURED, GUESS
 from minbert.evaluate.seeds import Interval
-from minbert.evaluate.table import FAILED, SCORED, sections, table_rows
-from minbert.evaluate.table_notes import remarks
+from minbert.evaluate.table import FAILED, SCORED, remarks, sections, table_rows
 from minbert.evaluate.text import read_csv
 from minbert.report.findings import against_papers, best_variants, cases, environments, unlearned
 from minbert.report.papers import Paper, read_papers, records, spec_of

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from minbert.evaluate.predictions import Predicted, read_predicted
-from minbert.evaluate.reading import Of, Score, Scores, read_scores
+from minbert.evaluate.reading import Of, Predicted, Score, Scores, read_predicted, read_scores
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 from minbert.store.plans import read_description, sound

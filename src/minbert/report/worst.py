@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.predictions import Predicted
+from minbert.evaluate.reading import Predicted
 from minbert.evaluate.scoring import Floats
 from minbert.evaluate.text import one_line
 from minbert.report.papers import Paper, predicted

@@ -27,7 +27,7 @@ class Claim(Spec):
 
     `text` is the claim in our words, `section` where the paper makes it, if there is one. `against`
     is a variant, several (all of them), `majority`, or a number that the paper gives. `measure` is
-    what is compared: scores, or a number from the curves of runs (`evaluate.systems`). Those that
+    what is compared: scores, or a number from the curves of runs (`evaluate.bootstrap`). Those that
     differ by at most `margin` count as the same, except for the directions `higher` and `lower`.
     """
 
