@@ -20,7 +20,7 @@ from minbert.base.files import write_text
 from minbert.commands.plan import CLEARLY
 from minbert.evaluate import claims
 from minbert.evaluate.claims import FAILS, HOLDS, NOISE, OPEN
-from minbert.evaluate.text import ABSENT
+from minbert.evaluate.text import ABSENT, read_csv
 from minbert.plan.cost import SIZES
 
 ROOT = Path(__file__).parents[2]
@@ -65,12 +65,12 @@ def _by_variant(paper: str, part: str) -> dict[str, dict[str, Any]]:
 
 
 @cache
-def claimed() -> list[dict[str, Any]]:
+def claimed() -> list[dict[str, str]]:
     """Return every claim with its verdict, the paper's difference and ours."""
-    return claims.read_claims(STUDY / "tables" / "claims.csv")
+    return read_csv(STUDY / "tables" / "claims.csv")
 
 
-def about(name: str) -> list[dict[str, Any]]:
+def about(name: str) -> list[dict[str, str]]:
     """Return the claims about PAPER/VARIANT/AGAINST."""
     of = ("paper", "variant", "against")
     found = [one for one in claimed() if "/".join(one[part] for part in of) == name]
@@ -190,10 +190,10 @@ def verdicts() -> Iterator[Line]:
     for paper in (*PAPERS, "all"):
         of = [one for one in claimed() if paper in (one["paper"], "all")]
         counts = (sum(one["verdict"] == verdict for one in of) for verdict in VERDICTS)
-        both = [one for one in of if one["direction"] in SIGNS and "difference" in one]
-        clear = [one for one in both if one["low_95"] > 0 or one["high_95"] < 0]
+        both = [one for one in of if one["direction"] in SIGNS and one["difference"]]
+        clear = [one for one in both if float(one["low_95"]) > 0 or float(one["high_95"]) < 0]
         signs = (
-            [SIGNS[one["direction"]] * one["difference"] > 0 for one in those]
+            [SIGNS[one["direction"]] * float(one["difference"]) > 0 for one in those]
             for those in (both, clear)
         )
         yield paper, *map(str, counts), str(len(of)), *(f"{sum(s)} of {len(s)}" for s in signs)
@@ -221,12 +221,12 @@ def why_different() -> Iterator[Line]:
             yield "; ".join(said), *because
 
 
-def _outside(one: Mapping[str, Any]) -> bool:
+def _outside(one: Mapping[str, str]) -> bool:
     """Return whether the published difference lies outside our interval."""
-    published = one.get("published_difference")
-    return (
-        published is not None and "difference" in one and not one["low"] <= published <= one["high"]
-    )
+    if not (one["published_difference"] and one["difference"]):
+        return False
+    low, published, high = (float(one[n]) for n in ("low", "published_difference", "high"))
+    return not low <= published <= high
 
 
 def _because(why: Mapping[str, Any]) -> Line:

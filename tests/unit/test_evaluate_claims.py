@@ -15,7 +15,7 @@ from scipy.stats import ttest_1samp, ttest_ind
 
 from minbert.base.errors import UserError
 from minbert.evaluate.bootstrap import Estimate, measured
-from minbert.evaluate.claims import cells, decision, holm, make, read_claims, tail
+from minbert.evaluate.claims import cells, decision, holm, make, tail
 from minbert.evaluate.text import markdown, read_csv
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
@@ -186,7 +186,7 @@ def test_sides_of_several_seeds_and_of_one(paper: Paper) -> None:
     pairs = against("good", "bad"), against("good", section=""), against("good", "two")
     *_, noise = paper.judge(*pairs, against("one", "two"))
     assert noise["verdict"] == "within noise" and int(noise["seeds_needed"]) > 3
-    found = [cells(line) for line in read_claims(paper.folder / "claims.csv")]
+    found = [cells(line) for line in read_csv(paper.folder / "claims.csv")]
     shown = [["3/1", "holds for these runs"], ["3", "holds"], ["3/3", "holds"]]
     assert [[*line[-2:]] for line in found[:3]] == shown
     assert found[1][:3] == ("It is.", "—", f"good {MINUS} majority")
@@ -355,7 +355,7 @@ def test_curves_of_an_overall_score_are_those_of_its_tasks_together(paper: Paper
         against("one", "uneven", task="plain", measure="gap"),
         against("one", "single", measure="gap"),
     )
-    reasons = ["fewer than 5 scored epochs: uneven 4", "fewer than 1 scored epochs: uneven 0"]
+    reasons = ["fewer than 5 scored epochs", "fewer than 1 scored epochs"]
     assert [of["reason"] for of in (short, uneven, single)] == [*reasons, "one seed"]
     assert {of["verdict"] for of in (short, uneven, single)} == {"cannot be judged"}
     # Half of a difference in r counts as much as one of an accuracy.

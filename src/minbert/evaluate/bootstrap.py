@@ -274,12 +274,9 @@ class Systems:
                 runs = trainings(self.scores, of, self.overall_tasks)
                 above = learned(self.scores, of, self.overall_tasks)
                 found[of] = self._system(runs, task, measure)._replace(learned=above is True)
-        own = {
-            of: spread
-            for of, one in found.items()
-            if one.epochs >= LEAST.get(measure, 0) and (spread := own_spread(one.scores))
-        }
-        for of, spread in shared_spreads(self.scores, own, self.overall_tasks).items():
+        least = LEAST.get(measure, 0)
+        drawn = {of: one.scores for of, one in found.items() if one.epochs >= least}
+        for of, spread in shared_spreads(self.scores, drawn, self.overall_tasks).items():
             found[of] = found[of]._replace(spread=spread)
         systems = {of.variant: one for of, one in found.items()}
         if found and not measure:

@@ -1,10 +1,8 @@
 """What the papers claim, and whether it held here: a table of its own."""
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from minbert.evaluate.bootstrap import LAST, LEAST, RESAMPLES, Estimate, System,
 from minbert.evaluate.reading import FAVOURED, LEVEL, read_scores
 from minbert.evaluate.text import (
     ABSENT,
+    Line,
     csv_text,
     latex_float,
     markdown,
@@ -38,8 +37,6 @@ COLUMNS = (
 )
 MEASURE = "measure"
 """A column of tables with claims on curves: what of them is compared; empty for scores."""
-TEXTS = (*COLUMNS[:8], *COLUMNS[-3:], MEASURE)
-"""Columns that are not numbers."""
 HEADS = (
     *("Claim", "Section", "Compared", "Task", "Claimed", "Paper", "Ours", "Interval"),
     *("Detectable", "p", "n", "Seeds", "Verdict"),
@@ -58,8 +55,6 @@ ON_CURVES = (
 GENERATED = "builtin"
 """`data` of a configuration without real data."""
 
-Line = Mapping[str, Any]
-
 
 def make(job: Job) -> None:
     """Write `claims.csv`, `claims.md` and `claims.tex`: a line per claim and task.
@@ -72,12 +67,13 @@ def make(job: Job) -> None:
     difference alone.
     """
     spec, out = job.spec, job.out
-    data, how = spec["data"], remarks(spec)
-    lines: list[dict[str, Any]] = []
+    found = [line for paper in spec["titles"] for line in _of_paper(paper, job)]
+    columns = (*COLUMNS, MEASURE) if on_curves(spec) else COLUMNS
+    write_text(out / "claims.csv", csv_text(columns, found))
+    lines, data, how = read_csv(out / "claims.csv"), spec["data"], remarks(spec)
     sections, floats = [], []
     for paper, title in spec["titles"].items():
-        of_paper = _of_paper(paper, job)
-        lines += of_paper
+        of_paper = [line for line in lines if line["paper"] == paper]
         said, rows = f"{counted(of_paper, data)}.", [HEADS, *map(cells, of_paper)]
         sections += [f"## {markdown(title)}", markdown(said), markdown_table(rows)]
         caption = f"What {paper} claims ({title}). {' '.join([said, *warning(data)])}"
@@ -86,16 +82,6 @@ def make(job: Job) -> None:
     parts = [*map(markdown, opening), *sections, "## How to read this", *map(markdown, how)]
     write_markdown(out / "claims.md", "What the papers claim", parts)
     write_text(out / "claims.tex", "\n".join(floats))
-    columns = (*COLUMNS, MEASURE) if on_curves(spec) else COLUMNS
-    write_text(out / "claims.csv", csv_text(columns, lines))
-
-
-def read_claims(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a `claims.csv`, without empty values, as `cells` takes them."""
-    return [
-        {name: text if name in TEXTS else json.loads(text) for name, text in line.items() if text}
-        for line in read_csv(path)
-    ]
 
 
 def on_curves(spec: Line) -> bool:
@@ -107,7 +93,7 @@ def _of_paper(paper: str, job: Job) -> list[dict[str, Any]]:
     """Return the lines of a paper's claims."""
     claims = [claim for claim in job.spec["claims"] if claim["paper"] == paper]
     named = [(name, claim) for claim in claims for name in (claim["variant"], *claim["against"])]
-    compared, curved = {n for n, _ in named}, {n for n, claim in named if MEASURE in claim}
+    compared, curved = ({n for n, _ in named}, {n for n, claim in named if MEASURE in claim})
     scores = read_scores(job.need(f"scores.{paper}"), paper)
     known = {of: by_seed for of, by_seed in scores.items() if of.variant in compared}
     systems = Systems(known, job.needs("run"), job.spec["overall_tasks"][paper], curved)
@@ -169,9 +155,8 @@ def _why_open(names: Sequence[str], sides: Sequence[System], measure: str) -> st
     if measure and 1 in (side.seeds for side in sides if side.runs):
         return "one seed"
     least = LEAST.get(measure, 0)
-    pairs = zip(names, sides, strict=True)
-    short = [f"{name} {side.epochs}" for name, side in pairs if side.epochs < least]
-    return f"fewer than {least} scored epochs: {', '.join(short)}" if short else ""
+    short = min(side.epochs for side in sides) < least
+    return f"fewer than {least} scored epochs" * short
 
 
 def _adjust(line: dict[str, Any], p: float, level: float) -> None:
@@ -185,7 +170,7 @@ def _adjust(line: dict[str, Any], p: float, level: float) -> None:
     line |= {"difference": estimate.value, "error": estimate.error}
     line["low"], line["high"] = estimate.interval(level)
     line["low_95"], line["high_95"] = estimate.interval()
-    fewest = min(_seeds(line))
+    fewest = min(filter(None, (line["seeds"], line["seeds_against"])))
     if said == NOISE and fewest > 1:
         bounds = region(line["direction"], line["margin"])
         distance = min(abs(estimate.value - bound) for bound in bounds)
@@ -262,46 +247,46 @@ def counted(lines: Sequence[Line], data: str) -> str:
     counts = Counter(line["verdict"] for line in lines)
     said = [f"{counts[name]} {words}" for name, words in IN_WORDS.items() if counts[name]]
     sides = {n for line in lines for n in _seeds(line)}
-    alone = f" (one run of {'each variant' if sides == {1} else 'some variants'})" * (1 in sides)
-    return f"{comparisons}: {', '.join(said)}{alone}"
+    alone = f" (one run of {'each variant' if sides == {'1'} else 'some variants'})"
+    return f"{comparisons}: {', '.join(said)}" + alone * ("1" in sides)
 
 
-def cells(line: Line) -> tuple[str, ...]:
-    """Return a claim's cells as plain text, none of them empty."""
-    (versus, *more), claimed, said = line["against"].split(), line["direction"], line["verdict"]
+def cells(line: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the cells of a line of the csv as plain text, none of them empty."""
+    (versus, *more), claimed, said = (line["against"].split(), line["direction"], line["verdict"])
     if more:
-        which = f"{line['strongest']}, of" if "strongest" in line else "each of"
-        versus = f"{which} {1 + len(more)} others"
-    if (margin := line.get("margin")) is not None:
-        claimed = f"{claimed} ({'within' if claimed == 'same' else 'by'} {margin:g})"
+        versus = f"{line['strongest']}, of" if line["strongest"] else "each of"
+        versus += f" {1 + len(more)} others"
+    if margin := line["margin"]:
+        claimed += f" ({'within' if claimed == 'same' else 'by'} {float(margin):g})"
     task, measure = line["task"], line.get(MEASURE)
     of_task = TASKS[task].title if task in TASKS else f"overall, {task}"
     of_task += f": {measure}" if measure else ""
     compared = f"{line['variant']} − {versus}"  # noqa: RUF001 - the minus sign
-    published = _signed(line.get("published_difference"))
-    own = line["claim"], line.get("section") or ABSENT, compared, of_task, claimed, published
-    if "difference" not in line:
-        return *own, *[ABSENT] * 6, f"{said}: {line['reason']}" if said == OPEN else said
+    published = _signed(line["published_difference"])
+    own = (line["claim"], line["section"] or ABSENT, compared, of_task, claimed, published)
+    if not line["difference"]:
+        return (*own, *[ABSENT] * 6, f"{said}: {line['reason']}" if said == OPEN else said)
     # A difference of accuracies cannot be larger than 1; that of losses can.
     full = math.inf if measure == "loss" else 1.0
-    interval = "any"
-    if line["high"] - line["low"] < 2 * full:
+    interval, least = "any", float(line["detectable"])
+    if float(line["high"]) - float(line["low"]) < 2 * full:
         interval = f"{_signed(line['low'])} to {_signed(line['high'])}"
-    detectable = f"{line['detectable']:.3f}" if line["detectable"] < full else "none"
-    examples = ABSENT if measure else str(line["examples"])
-    ours = _signed(line["difference"]), interval, detectable, p_value(line["p_holm"]), examples
+    detectable = f"{least:.3f}" if least < full else "none"
+    p, examples = (p_value(float(line["p_holm"])), ABSENT if measure else line["examples"])
     seeds = _seeds(line)
-    said += " for these runs" * (said in (HOLDS, FAILS) and 1 in seeds)
-    return *own, *ours, "/".join(map(str, seeds)), said
+    said += " for these runs" * (said in (HOLDS, FAILS) and "1" in seeds)
+    ours = _signed(line["difference"]), interval, detectable, p, examples
+    return *own, *ours, "/".join(seeds), said
 
 
-def _seeds(line: Line) -> list[int]:
+def _seeds(line: Mapping[str, str]) -> list[str]:
     """Return how many seeds each side that was trained has; none if it was not judged."""
-    return [n for name in ("seeds", "seeds_against") if (n := line.get(name))]
+    return [n for name in ("seeds", "seeds_against") if (n := line[name])]
 
 
-def _signed(value: float | None) -> str:
-    return ABSENT if value is None else f"{value:+.3f}".replace("-", "−")  # noqa: RUF001
+def _signed(value: str) -> str:
+    return f"{float(value):+.3f}".replace("-", "−") if value else ABSENT  # noqa: RUF001
 
 
 def remarks(spec: Mapping[str, Any]) -> list[str]:

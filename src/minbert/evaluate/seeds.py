@@ -90,13 +90,14 @@ def own_spread(scores: Floats) -> Spread | None:
 
     The part that comes from erring on other examples is subtracted, as the examples' draws have it
     already (Davison & Hinkley 1997, section 3.8). What is left is negative where the spread is
-    within that part.
+    within that part. Without draws (b = 0), nothing is.
     """
-    freedom = scores.shape[1] - 1
+    freedom, of_examples = scores.shape[1] - 1, 0.0
     if freedom == 0:
         return None
-    about_mean = scores[1:] - scores[1:].mean(axis=1, keepdims=True)
-    of_examples = float(about_mean.var(axis=0, ddof=1).sum()) / freedom
+    if len(scores) > 1:
+        about_mean = scores[1:] - scores[1:].mean(axis=1, keepdims=True)
+        of_examples = float(about_mean.var(axis=0, ddof=1).sum()) / freedom
     whole = float(scores[0].var(ddof=1))
     return Spread(whole - of_examples, whole, freedom)
 
@@ -166,24 +167,27 @@ def learned(scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS
 
 
 def shared_spreads(
-    scores: Scores, spreads: Mapping[Of, Spread], overall_tasks: Sequence[str]
+    scores: Scores, drawn: Mapping[Of, Floats], overall_tasks: Sequence[str]
 ) -> dict[Of, Spread]:
     """Return the spread over seeds to be used for each score of a paper that has learned its task.
 
-    Rows share theirs for each split and measure (`steadied`); `spreads` has the own ones of rows of
-    several seeds. A training under two names counts once, and the overall score of a row that is
-    the best of others, which trains nothing, does not count.
+    Rows of several seeds share theirs for each split and measure (`steadied`); `drawn` are their
+    scores (`own_spread`). A training under two names counts once, and the overall score of a row
+    that is the best of others, which trains nothing, does not count.
     """
-    groups: dict[tuple[str, ...], list[Of]] = {}
-    for of in spreads:
-        if learned(scores, of, overall_tasks):
-            groups.setdefault(of[1:], []).append(of)
+    groups: dict[tuple[str, ...], dict[Of, Spread]] = {}
+    for of, values in drawn.items():
+        if learned(scores, of, overall_tasks) and (spread := own_spread(values)):
+            groups.setdefault(of[1:], {})[of] = spread
     found: dict[Of, Spread] = {}
     for group in groups.values():
-        own = [of for of in group if all(score.key for score in scores[of].values())]
-        runs = {str(trainings(scores, of, overall_tasks)): spreads[of] for of in own}
+        runs = {
+            str(trainings(scores, of, overall_tasks)): spread
+            for of, spread in group.items()
+            if all(score.key for score in scores[of].values())
+        }
         rows = alike(runs.values())
-        found |= {of: steadied(spreads[of], rows) for of in group}
+        found |= {of: steadied(spread, rows) for of, spread in group.items()}
     return found
 
 
@@ -196,12 +200,8 @@ def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> 
     rows' gains move with the same runs of the reference.
     """
     values = {of: [score.value for score in seeds.values()] for of, seeds in scores.items()}
-    own = {
-        of: Spread(var := float(np.var(every, ddof=1)), var, len(every) - 1)
-        for of, every in values.items()
-        if len(every) > 1
-    }
-    used = shared_spreads(scores, own, overall_tasks)
+    drawn = {of: np.array([every]) for of, every in values.items()}
+    used = shared_spreads(scores, drawn, overall_tasks)
     found = {}
     for of, by_seed in scores.items():
         first, *_ = seeds = list(by_seed.values())

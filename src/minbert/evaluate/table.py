@@ -125,14 +125,16 @@ def _tuned(path: Path | None) -> dict[str, dict[str, Any]]:
 
     A run is wanted for each setting and seed; `settings` are the chosen one, in words.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for line in read_csv(path) if path else ():
-        one = found.setdefault(line["variant"], {"settings": "", "runs_done": 0, "runs_wanted": 0})
-        one["runs_done"] += len(line["seeds"].split())
-        one["runs_wanted"] += int(line["asked"])
-        one["settings"] += line["settings"] * bool(line["chosen"])
-        done, wanted = one["runs_done"], one["runs_wanted"]
-        one["budget"] = f"{done} of " * (done < wanted) + f"{wanted} runs"
+    found = {}
+    for variant, lines in groupby(read_csv(path) if path else (), itemgetter("variant")):
+        tried = list(lines)
+        done = sum(len(line["seeds"].split()) for line in tried)
+        wanted = sum(int(line["asked"]) for line in tried)
+        found[variant] = {
+            "settings": "".join(line["settings"] for line in tried if line["chosen"]),
+            **{"runs_done": done, "runs_wanted": wanted},
+            "budget": f"{done} of " * (done < wanted) + f"{wanted} runs",
+        }
     return found
 
 

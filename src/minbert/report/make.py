@@ -83,7 +83,7 @@ def _page(job: Job) -> dict[str, Any]:
         "cases": cases(job, papers, index, where.get("commit", [])),
         "claims": claims,
         "claimed": spec_of(job, "claims") if claimed else {},
-        "lines": claims.read_claims(job.need("claims")) if claimed else [],
+        "lines": read_csv(job.need("claims")) if claimed else [],
         "papers": [_paper(job, paper) for paper in papers],
         "pictures": [picture(job, name) for name in spec["figures"]],
         "runs": runs,
