@@ -166,7 +166,7 @@ def with_all_made_from(seeds: Iterable[Name], plan: Plan) -> set[Name]:
 def decided(plan: Plan, words: str) -> Iterator[Name]:
     """Yield the nodes that something decides: KIND:TITLE, or one of these words for several.
 
-    `learnt:TASK` is every training with the task, `joint` every one of several tasks, and `shown`
+    `learned:TASK` is every training with the task, `joint` every one of several tasks, and `shown`
     all that people read of a paper.
     """
     for word in words.split():
@@ -176,7 +176,7 @@ def decided(plan: Plan, words: str) -> Iterator[Name]:
             yield from (name for name in plan if name[0] in SHOWN)
         elif kind == "joint":
             yield from (name for name in trained if "+" in name[1])
-        elif kind == "learnt":
+        elif kind == "learned":
             yield from (n for n in trained if title in n[1].split(" . ")[1].split("+"))
         else:
             yield kind, title
@@ -219,7 +219,7 @@ CASES = {
     "metrics, one of them the default": (
         "tasks: {sst: {metric: macro_f1}, para: {metric: f1}, cfimdb: {metric: accuracy}}\n"
         "config: {tasks: {mine: {metric: macro_f1}}}",
-        "learnt:sst learnt:para learnt:mine",
+        "learned:sst learned:para learned:mine",
     ),
     "columns": (
         "tasks: {sst: {sentence1: other}, para: {sentence2: other}, sts: {id: other}, "

@@ -60,7 +60,7 @@ def test_the_table_has_the_papers_tasks_and_no_others(mine: Project) -> None:
     for task in ("sts", "news", "mrpc"):
         assert line[f"{task}_mean"] and line[f"{task}_floor"]
     assert "sst_mean" not in line and "para_mean" not in line
-    assert float(line["news_mean"]) > float(line["news_floor"]) + 0.2, "it learnt the topics"
+    assert float(line["news_mean"]) > float(line["news_floor"]) + 0.2, "it learned the topics"
     mean = [float(line["news_mean"]), float(line["mrpc_mean"]), (1 + float(line["sts_mean"])) / 2]
     assert float(line["overall_normalised_mean"]) == pytest.approx(sum(mean) / 3)
     text = (mine.root / "tables" / "mine.md").read_text(encoding="utf-8")

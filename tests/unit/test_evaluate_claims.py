@@ -231,12 +231,12 @@ def test_the_difference_is_of_the_scores_in_the_tables(paper: Paper) -> None:
 
 
 def test_what_cannot_be_judged(paper: Paper) -> None:
-    """A side that has not learnt; the same training under two names."""
+    """A side that has not learned; the same training under two names."""
     paper.run("good", para=0.95, sst=0.6)
     paper.run("bad", para=0.6, sst=0.2)
     paper.run("worse", para=0.0, sst=0.2)
     paper.run("again", key="good", para=0.95, sst=0.6)
-    # An overall score is judged where something was learnt.
+    # An overall score is judged where something was learned.
     paper.run("half", sst=0.8, para=0.0, sts=0.9)
     paper.run("whole", sst=0.8, para=0.95, sts=0.9)
     found = paper.judge(

@@ -39,17 +39,17 @@ def test_rows_share_their_variance_and_a_larger_one_is_kept() -> None:
     assert [one.sd for one in found] == pytest.approx([np.std(of, ddof=1) for of in ROWS.values()])
 
 
-def test_rows_share_nothing_with_other_splits_tasks_and_rows_that_have_not_learnt() -> None:
+def test_rows_share_nothing_with_other_splits_tasks_and_rows_that_have_not_learned() -> None:
     """Nor do gains with each other: all are over the same runs."""
     rows, one = on_dev(ROWS), {"x": [0.1, 0.9]}
     tested = {of._replace(split="test"): by for of, by in on_dev(one).items()}
     gains = {Of(name, "dev", DELTA_M): by_seed([0.0, n], None) for n, name in enumerate("ab")}
-    unlearnt = {Of(f"{p}", "dev", "sst"): by_seed([0.25, 0.35], p) for p in (0.5, None)}
+    unlearned = {Of(f"{p}", "dev", "sst"): by_seed([0.25, 0.35], p) for p in (0.5, None)}
     once = on_dev({"once": [0.7]})
-    found = over_seeds({**rows, **tested, **on_dev(one, "para"), **gains, **unlearnt, **once})
+    found = over_seeds({**rows, **tested, **on_dev(one, "para"), **gains, **unlearned, **once})
     assert {of: found[of] for of in rows} == over_seeds(rows)
     alone = t.ppf(0.975, 1) / np.sqrt(2)
-    for of in unlearnt:
+    for of in unlearned:
         assert half(found[of]) == pytest.approx(alone * np.sqrt(0.005))
     assert [half(found[of]) for of in gains] == pytest.approx([0.0, alone * np.sqrt(0.5)])
     assert half(found[Of("once", "dev", "sst")]) == pytest.approx(NORMAL * 0.1)
@@ -103,7 +103,7 @@ def test_rows_that_share_the_training_of_one_task_are_not_one_row() -> None:
     ("tasks", "expected"),
     [(("sst",), False), (("sst", "para"), True), (("sst", "sts"), False)],
 )
-def test_an_overall_score_has_learnt_what_one_of_its_tasks_has(
+def test_an_overall_score_has_learned_what_one_of_its_tasks_has(
     tasks: tuple[str, ...], expected: bool
 ) -> None:
     p_floors = {"sst": 0.5, "para": 0.001, "sts": None, "plain": None}

@@ -131,7 +131,7 @@ def test_warnings_name_their_cases(page: Page) -> None:
     assert "/home/someone" not in page.text, "of folders nothing is told"
 
 
-def test_the_first_warnings_are_of_runs_that_learnt_nothing(
+def test_the_first_warnings_are_of_runs_that_learned_nothing(
     page: Page, papers: list[Paper]
 ) -> None:
     found = unlearned(papers)

@@ -15,7 +15,7 @@ from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS, KnownTask
 from minbert.spec.yaml import read_text, validated
 
-MAJORITY = "majority"  # the system that always predicts the most frequent label; on STS its r is 0
+MAJORITY = "majority"  # the system that always predicts the most frequent class; on STS its r is 0
 
 Direction = Literal["higher", "lower", "same", "not higher", "not lower"]
 

@@ -45,7 +45,7 @@ def describe_run(job: Job) -> dict[str, Any]:
 def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `Journal.end` needs of a finished training job with this record.
 
-    Test scores count where there are labels. The tags list the tasks that were learnt, and others.
+    Test scores count where there are labels. The tags list the tasks that were learned, and others.
     """
     how, spec = record["outcome"], record["spec"]
     scores: Run = {}
@@ -71,7 +71,7 @@ def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _learned(tasks: Mapping[str, bool | float | None]) -> dict[str, str]:
-    """Return the tags of the tasks that were learnt, and of those that were not."""
+    """Return the tags of the tasks that were learned, and of those that were not."""
     names = {"learned": True, "not_learned": False}
     return {name: ",".join(t for t in tasks if tasks[t] == of) for name, of in names.items()}
 
