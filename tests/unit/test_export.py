@@ -94,7 +94,7 @@ def elsewhere(asked: dict[str, list[str]]) -> dict[str, dict[str, Tensor]]:
 def model_of(folder: Path, **stage: Any) -> MultitaskModel:
     """Return a model with random heads on a backbone, in evaluation mode."""
     torch.manual_seed(5)
-    spec = StageSpec.model_validate({"tasks": HOW, **stage})
+    spec = StageSpec.model_validate({"tasks": HOW, "max_length": 48, **stage})
     model = MultitaskModel(read_architecture(folder / "config.json"), spec)
     model.encoder.load_backbone(load_weights(folder / WEIGHTS))
     with torch.no_grad():
@@ -119,9 +119,8 @@ def test_every_encoder_and_head_gives_the_same_logits_elsewhere_as_do_trained_va
     run = find(root, "one/three").run("sst")
     for number, (name, stage, tasks) in enumerate(cases):
         ours, folder = folders[name].ours, tmp_path / f"{number} {name}"
-        about = read_architecture(ours / "config.json"), ours / "tokenizer.json", 48, cpu
         model = model_of(ours, **stage)
-        made = {task: Predictor(TASKS[task], model, *about) for task in tasks}
+        made = {task: Predictor(TASKS[task], model, ours, cpu) for task in tasks}
         expected[str(folder)] = {task: logits(of) for task, of in made.items()}
         write_model(folder, made[tasks[0]], tasks)
         write_text(folder / "README.md", card(run, tasks))

@@ -74,7 +74,7 @@ def test_plain_names_hold_what_was_published_last(tmp_path: Path) -> None:
 def test_one_file_of_another_plan_leaves_the_names_to_be_made_again(tmp_path: Path) -> None:
     first, second = (planned(tmp_path, text, "one") for text in ("first", "second"))
     publish_one(tmp_path, first, "tables/one.md")
-    said = {"plan": "", "stamp": "", "names": ["tables/one.md"], "configured": ["config.yaml"]}
+    said = {"stamp": "", "names": ["tables/one.md"], "configured": ["config.yaml"]}
     assert held(tmp_path) == said
     publish(tmp_path, first)
     whole = held(tmp_path)

@@ -83,7 +83,7 @@ def test_what_cannot_be_had_says_the_way_out(
 
 
 def test_a_folder_without_results_is_told(planned: Planned) -> None:
-    with pytest.raises(UserError, match="the folder has no results; give another one"):
+    with pytest.raises(UserError, match="the folder has no results; name one"):
         find(planned.root, "any")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
@@ -16,23 +16,16 @@ from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.reading import SCHEMA
 from minbert.predict import resolve_run
-from minbert.predict.resolve_run import ResolvedVariant, find, shown_plans
+from minbert.predict.resolve_run import ResolvedVariant, find, plans
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import node_folder
-from minbert.store.node import seed_folders
-from minbert.store.plans import VARIANT_COLUMNS, score_tables, sound, stage_rows
-from minbert.track.journal import Attempt, newest_attempts
+from minbert.store.plans import VARIANT_COLUMNS, published_plans, score_tables
 
 if TYPE_CHECKING:
     import torch
 
     from minbert.explore.compare import Comparison
     from minbert.predict.predictor import Predictor
-
-RUNS = (
-    *("paper", "variant", "stage", "seed", "key", "state", "error", "best_epoch", "best_score"),
-    *("steps", "seconds", "tokens_per_second", "device", "precision", "parameters"),
-)
 
 
 class Results:
@@ -44,10 +37,11 @@ class Results:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root)
-        shown_plans(self.root)  # An empty or wrong folder is refused here.
+        plans(self.root)  # An empty or wrong folder is refused here.
 
     def __repr__(self) -> str:
-        return f"<results in {self.root}: {self.runs['state'].value_counts().to_dict()}>"
+        names = self.variants.groupby("paper", sort=False)["variant"].nunique()
+        return f"<results in {self.root}: variants of {names.to_dict()}>"
 
     @property
     def variants(self) -> pd.DataFrame:
@@ -56,28 +50,10 @@ class Results:
         They are those published of whole grids, then those of a part alone; before the first
         publication, those of the newest plan.
         """
-        rows = chain(*(record["variants"] for record in shown_plans(self.root)))
+        shown = plans(self.root)[: len(published_plans(self.root)) or 1]
+        rows = chain(*(record["variants"] for record in shown))
         found = pd.DataFrame(rows, columns=[*VARIANT_COLUMNS])
         return found.drop_duplicates(["paper", "variant", "stage"], ignore_index=True)
-
-    @property
-    def runs(self) -> pd.DataFrame:
-        """Every training that was asked for: a row for each stage and seed.
-
-        `state` is finished, running, failed (with the `error`), interrupted or not run. Of
-        finished runs there are the best epoch and its score, steps, seconds, tokens a second,
-        device, precision and number of parameters.
-        """
-        newest, rows = newest_attempts(self.root), []
-        for record in shown_plans(self.root):
-            for row in stage_rows(record["variants"]):
-                trained = seed_folders(self.root / "store" / "train" / row["key"])
-                for seed in sorted({*record["papers"][row["paper"]]["seeds"], *trained}):
-                    attempt = newest.get((row["key"], str(seed)))
-                    folder = node_folder(self.root, "train", row["key"], seed)
-                    rows.append({**row, "seed": seed, **_run(folder, attempt)})
-        found = pd.DataFrame(rows, columns=[*RUNS])
-        return found.drop_duplicates(["paper", "variant", "stage", "seed"], ignore_index=True)
 
     @property
     def scores(self) -> pd.DataFrame:
@@ -115,7 +91,7 @@ class Results:
         Raises `UserError` for an unknown variant, and for one that is not trained yet.
         """
         found = find(self.root, name)
-        return Run(found, next(iter(found.runs(seed=seed).values())).seed)
+        return Run(found, found.runs(seed=seed))
 
     def compare(self, one: str, other: str | None = None) -> Comparison:
         """Return how two variants differ, or a variant and its latest earlier result.
@@ -128,10 +104,10 @@ class Results:
 
     def _of_runs(self, what: str, names: str, seed: int | None) -> pd.DataFrame:
         frames = [
-            getattr(Run(found, each), what).assign(paper=found.paper, variant=found.name, seed=each)
+            getattr(run, what).assign(paper=run.paper, variant=run.variant, seed=run.seed)
             for found in self._named(names)
-            for each in sorted({*chain(*found.chosen.values())})
-            if seed in (None, each)
+            for run in (Run(found, found.runs(seed=each)) for each in found.seeds())
+            if seed in (None, run.seed)
         ]
         if not frames:
             of_seed = "" if seed is None else f" with seed {seed}"
@@ -151,32 +127,18 @@ class Results:
                     raise
 
 
-def _run(folder: Path, attempt: Attempt | None) -> dict[str, Any]:
-    """Return the state of a run, and what its record says."""
-    if record := sound(folder / "run.json"):
-        return {**record, **record.get("outcome", {}), **record["environment"], "state": "finished"}
-    if attempt is None or (end := attempt.end()).get("status") == "FINISHED":
-        # Its files were deleted since.
-        return {"state": "not run"}
-    if attempt.alive():
-        return {"state": "running"}
-    state = "failed" if end.get("status") == "FAILED" else "interrupted"
-    return {"state": state, "error": end.get("error")}
-
-
 class Run:
-    """A variant trained with a seed, as far as it has finished.
+    """A variant trained with a seed.
 
     `paper`, `variant` and `seed` say which, `tasks` what it predicts. Each task is scored with the
     last stage that has it; those of a variant that is the best of others are stages of these.
     `spec` has every setting of each stage, with defaults filled in: {stage: settings}.
     """
 
-    def __init__(self, found: ResolvedVariant, seed: int) -> None:
-        self.paper, self.variant, self.seed = found.paper, found.name, seed
-        self.tasks = tuple(task for task, runs in found.chosen.items() if seed in runs)
-        self.spec = found.settings
-        self._found, self._runs = found, found.runs(self.tasks, seed)
+    def __init__(self, found: ResolvedVariant, runs: Mapping[str, resolve_run.Run]) -> None:
+        self.paper, self.variant, self.tasks = found.paper, found.name, (*runs,)
+        self.spec, self.seed = found.settings, runs[self.tasks[0]].seed
+        self._found, self._runs = found, runs
 
     def __repr__(self) -> str:
         return f"<{self.paper}/{self.variant}, seed {self.seed}: {', '.join(self.tasks)}>"
@@ -184,11 +146,15 @@ class Run:
     @property
     def history(self) -> pd.DataFrame:
         """All measured values, stage by stage: the columns of `history.parquet`, and `stage`."""
-        frames = []
-        for stage, key in self._found.stages.items():
-            path = node_folder(self._found.root, "train", key, self.seed) / "history.parquet"
-            if path.is_file():
-                frames.append(read_file(path).to_pandas().assign(stage=stage))
+        folders = {
+            stage: node_folder(self._found.root, "train", key, self.seed)
+            for stage, key in self._found.stages.items()
+        }
+        frames = [
+            read_file(folder / "history.parquet").to_pandas().assign(stage=stage)
+            for stage, folder in folders.items()
+            if folder.exists()
+        ]
         return pd.concat(frames, ignore_index=True)
 
     @property
@@ -199,9 +165,8 @@ class Run:
         """
         frames = []
         for task, run in self._runs.items():
-            path = run.file("predictions.parquet")
-            frame = read_file(path, where={"task": task}).to_pandas()
-            frames.append(frame.merge(run.sentences().to_pandas(), how="left", on="id"))
+            said = read_file(run.file("predictions.parquet"), where={"task": task}).to_pandas()
+            frames.append(said.merge(run.sentences().to_pandas(), how="left", on="id"))
         return pd.concat(frames, ignore_index=True)
 
     def weights(self, task: str | None = None) -> dict[str, torch.Tensor]:

@@ -16,6 +16,7 @@ from minbert.model.hugging_face import HEADER, write_hugging_face
 from minbert.model.weights import save_weights
 from minbert.predict.predictor import Predictor
 from minbert.predict.resolve_run import Run, find, scores_of
+from minbert.spec.architecture import read_architecture
 from minbert.spec.parts import load_part
 from minbert.spec.task import TASKS
 
@@ -80,9 +81,11 @@ def write_model(folder: Path, made: Predictor, tasks: Sequence[str]) -> None:
         }
         for task in tasks
     }
-    write_hugging_face(folder, state, made.arch, made.tokenizer, made.max_length)
+    arch = read_architecture(made.backbone / "config.json")
+    length = min(spec.max_length, arch.positions)
+    write_hugging_face(folder, state, arch, made.backbone / "tokenizer.json", length)
     save_weights(folder / "heads.safetensors", heads, **HEADER)
-    write_json(folder / "heads.json", {"tasks": facts, "max_length": made.max_length})
+    write_json(folder / "heads.json", {"tasks": facts, "max_length": length})
 
 
 def card(run: Run, tasks: Sequence[str]) -> str:

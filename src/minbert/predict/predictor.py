@@ -19,7 +19,7 @@ from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_weights
 from minbert.predict.inputs import Item, item
 from minbert.predict.resolve_run import Run
-from minbert.spec.architecture import WEIGHTS, Architecture, read_architecture
+from minbert.spec.architecture import WEIGHTS, read_architecture
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS, Task
@@ -62,9 +62,7 @@ class Predictor:
 
     task: Task
     module: MultitaskModel
-    arch: Architecture
-    tokenizer: Path
-    max_length: int
+    backbone: Path
     device: torch.device
 
     @classmethod
@@ -73,40 +71,35 @@ class Predictor:
 
         Raises `UserError` if a file is missing or damaged.
         """
-        weights, tokenizer = run.file(WEIGHTS), run.job.need("backbone.tokenizer.json")
+        weights, backbone = run.file(WEIGHTS), run.job.need("backbone.tokenizer.json").parent
         spec = validated(StageSpec, run.job.spec["stage"], f"train {run.key}")
         set_up_memory()
         place = choose_device(device)
-        arch = read_architecture(tokenizer.with_name("config.json"))
-        model = load_trained(spec, tokenizer.parent, weights).to(place)
+        model = load_trained(spec, backbone, weights).to(place)
         compute_in(model, read_record(run.file("run.json"))["environment"]["precision"])
-        length = min(spec.max_length, arch.positions)
-        return cls(TASKS[run.task], model, arch, tokenizer, length, place)
+        return cls(TASKS[run.task], model, backbone, place)
 
-    def __call__(
-        self, sentences: str | Sequence[str], others: str | Sequence[str] | None = None
-    ) -> DataFrame:
-        """Return a row for each of the `sentences`, or pairs of them and `others`.
+    def __call__(self, *sides: str | Sequence[str]) -> DataFrame:
+        """Return a row for each sentence of one side, or for each pair of two sides.
 
         Columns are those of `minbert predict` (docs/predicting.md). Raises `UserError` for a
         sentence that is empty or lacks its partner.
         """
-        given = [sentences] if others is None else [sentences, others]
-        columns = [[of] if isinstance(of, str) else of for of in given]
+        columns = [[of] if isinstance(of, str) else of for of in sides]
         rows = enumerate(zip_longest(*columns))
         return DataFrame(self.rows([item(self.task, f"example {n}", each) for n, each in rows]))
 
     def logits(self, items: Sequence[Item]) -> Tensor:
         """Return the output of the task's head for N examples [N, n]."""
-        tokenizer, none = load_tokenizer(self.tokenizer), pa.nulls(len(items), pa.float32())
+        tokenizer = load_tokenizer(self.backbone / "tokenizer.json")
+        none = pa.nulls(len(items), pa.float32())
         columns = {"id": none, "label": none}
         for side in ("1", "2"):
             ids = encode(tokenizer, [item.get(f"sentence{side}") for item in items])
             columns[f"tokens{side}"] = pa.array(ids, pa.list_(pa.int32()))
-        name = self.task.name
-        how = self.tokenizer.parent, self.max_length, self.device
-        examples = token_examples(pa.table(columns), self.module.spec.tasks[name].pairing, *how)
-        return self.module.outputs(name, examples.inputs)
+        name, spec = self.task.name, self.module.spec
+        how = spec.tasks[name].pairing, self.backbone, spec.max_length, self.device
+        return self.module.outputs(name, token_examples(pa.table(columns), *how).inputs)
 
     def rows(self, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
         """Yield what is told of each example (docs/predicting.md).

@@ -163,11 +163,6 @@ def plans(root: Path) -> list[dict[str, Any]]:
     )
 
 
-def shown_plans(root: Path) -> list[dict[str, Any]]:
-    """Return the records of the plans that are published, or of the newest if none is."""
-    return plans(root)[: len(published_plans(root)) or 1]
-
-
 def scores_of(root: Path, record: Mapping[str, Any]) -> list[Row]:
     """Return the rows of the score tables of a plan's papers, as far as they are made."""
     keys = (facts["scores"] for facts in record["papers"].values())

@@ -3,33 +3,43 @@
 It holds what tables, figures, claims and the report are made from: descriptions, histories,
 predictions, records of runs, reports on data, dev and test rows without texts. No texts, and
 weights only if they are asked for.
+
+A bundle is a zip of what `FILES` allows, with a list of sizes and checksums. Nothing in it is
+believed before it was checked. Only files of allowed names are unpacked, so nothing is written
+outside the folder that it is unpacked to; other names, as of pages for people, are passed over.
+
+The ids of a task's dev and test rows are random, and the same in each of hundreds of runs. So
+predictions are packed: a table has the number of the row among those of the data set
+(`data.examples`) in place of id and label. What cannot be restored to the last bit so stays as it
+is.
 """
 
+import hashlib
+import io
 import json
+import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import zipfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from minbert.base.errors import UserError
-from minbert.base.files import read_json, write_json
+from minbert.base.files import read_json, whole, write_json
 from minbert.base.locks import results_lock
 from minbert.base.progress import counted, shown_size
 from minbert.base.version import VERSION
 from minbert.data.parquet import read_file, write_file
-from minbert.publish.archive import FILES, unpack, write
 from minbert.publish.checks import check_run, put, refusing
-from minbert.publish.packed import (
-    pack,
-    restored,
-    rows_by_task,
-    small_bytes,
-    without_unread_scores,
-)
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.task import TASKS, use_tasks_of
-from minbert.store.node import digest, finished, key_of, seed_folders
+from minbert.store.node import KINDS, digest, finished, key_of, seed_folders
 from minbert.store.plans import (
+    ADOPTED,
     adoptions,
     described_in,
     published_plans,
@@ -39,8 +49,24 @@ from minbert.store.plans import (
     write_description,
 )
 
+MANIFEST = "bundle.json"
+FORMAT = {"format": "minbert bundle", "version": 1}
+KINDS_HELD = ("backbone", "data", "labels", "rows", "train")
+FILES = {kind: (*KINDS[kind].lasting, ADOPTED) for kind in KINDS_HELD}
+FILES["train"] += (WEIGHTS,)
+"""The files of each kind that a bundle may have: no texts, and weights of runs alone. Of all other
+nodes it has the description."""
+
+_MOST = 4 << 30
+"""Bytes of a file that is unpacked."""
+_KEY = "[0-9a-f]{16}"
+_NAME = re.compile(rf"spec/[a-z]+-{_KEY}\.json|([a-z]+)/{_KEY}/(?:seed\d+/)?([a-z.]+)")
 DESCRIBED = {*FILES, "tokens", "features"}
 """The kinds whose nodes a bundle describes."""
+ROW = "row"
+"""The column that stands for id and label."""
+Rows = Mapping[str, Mapping[str, list[Any]]]
+"""The columns of the dev and test rows of each task."""
 
 
 def bundle(
@@ -58,10 +84,9 @@ def bundle(
     predictions have no probabilities but those that figures read; with `seeds`, only their runs are
     in it. What the bundles `without` have is left out: runs, and the ids and labels of data, so
     that those are to be imported first. The same results give the same bytes. Raises `UserError` if
-    nothing is finished.
+    nothing was ever planned.
     """
-    listed = (name for path in without for name in unpack(path)["files"])
-    elsewhere = {name for name in listed if not name.startswith("spec/")}
+    elsewhere = {name for path in without for name in unpack(path)["files"]}
     plans = [record for _, record in records(root)][:1]
     if not plans:  # before a lock would make its folder
         raise UserError(f"{root}: no workflow has run there; name its results with --results")
@@ -70,15 +95,11 @@ def bundle(
         # Of a task that changed, the newest.
         tasks = {task["name"]: task for plan in reversed(plans) for task in plan["tasks"]}
         use_tasks_of({"tasks": tasks.values()})
-        names = {*_names(root / "store", plans, seeds, elsewhere)} - elsewhere
-        names = {name for name in names if weights or not name.endswith(WEIGHTS)}
-        if not (runs := sum(name.endswith("/run.json") for name in names)):
-            raise UserError(
-                f"{root} has no finished run to bundle: none has these seeds and is in no bundle "
-                "of --without"
-            )
-        files = _contents(root, plans[0], sorted(names), lean)
+        names = sorted(_names(root / "store", plans, seeds, elsewhere))
+        names = [name for name in names if weights or not name.endswith(WEIGHTS)]
+        files = _contents(root, plans[0], names, lean)
         write(out, files, package=VERSION, tasks=[*tasks.values()])
+    runs = sum(name.endswith("/run.json") for name in names)
     return f"{out}: {counted(runs, 'run')}, {shown_size(out.stat().st_size)}"
 
 
@@ -86,7 +107,7 @@ def _names(
     store: Path,
     plans: Sequence[Mapping[str, Any]],
     seeds: Collection[int],
-    elsewhere: Collection[str],
+    elsewhere: set[str],
 ) -> Iterator[str]:
     """Yield the names of the files of all finished results, of runs those that are asked for.
 
@@ -98,15 +119,16 @@ def _names(
         node, described = store / kind / key, f"spec/{name}.json"
         if kind not in DESCRIBED or not (store / described).exists():
             continue
-        if kind != "train" or node.exists():
+        folders = seed_folders(node) if kind == "train" else {None: node}
+        if folders:
             yield described
-        for seed, folder in seed_folders(node).items() if kind == "train" else [(None, node)]:
+        for seed, folder in folders.items() if kind in FILES else ():
             keys = [key, *(step["from"] for step in adoptions(folder))]
             known = any(f"train/{each}/seed{seed}/run.json" in elsewhere for each in keys)
-            asked = not seeds or seed is None or seed in seeds
-            if kind in FILES and finished(kind, folder) and asked and not known:
-                paths = (folder / file for file in FILES[kind])
-                yield from (str(path.relative_to(store)) for path in paths if path.is_file())
+            asked = not seeds or seed in (None, *seeds)
+            if finished(kind, folder) and asked and not known:
+                paths = (folder / file for file in FILES[kind] if (folder / file).is_file())
+                yield from {str(path.relative_to(store)) for path in paths} - elsewhere
 
 
 def _contents(
@@ -150,15 +172,14 @@ def unbundle(root: Path, path: Path, digests: Path | None = None) -> str:
         try:
             with refusing("nothing is imported"):
                 said = read_json(digests) if digests else {}
-                folders = _checked(path, staged, said)
+                results = _checked(path, staged, said)
             for file in (staged / "spec").glob("*.json"):
                 write_description(root, read_json(file))
-            for folder in folders:
-                target = store / folder.relative_to(staged)
-                kind = folder.relative_to(staged).parts[0]
-                if is_new := not finished(kind, target):
+            for folder in results:
+                target = store / (place := folder.relative_to(staged))
+                if is_new := not finished(place.parts[0], target):
                     put(folder, target)
-                counts[is_new] += kind == "train"
+                counts[is_new] += place.parts[0] == "train"
         finally:
             shutil.rmtree(staged, ignore_errors=True)
     new = f"{counted(counts[True], 'run')} imported, {counts[False]} already there"
@@ -176,29 +197,131 @@ def _checked(path: Path, staged: Path, said: Mapping[str, Any]) -> list[Path]:
     use_tasks_of(listed)  # by which predictions are scored
     specs = sorted((staged / "spec").glob("*.json"))
     rows = rows_by_task(specs, staged, staged.parent)
+    results = []
     for file in specs:
-        if (key := key_of(described_in(file))) not in file.name:
-            raise ValueError(f"{file.name} does not match its key: its content has {key}")
-    folders = sorted({file.parent for file in staged.glob("*/*/**/*.*")})
-    for folder in folders:
-        kind, key, *_ = folder.relative_to(staged).parts
-        described = described_in(staged / "spec" / f"{kind}-{key}.json")
+        described = described_in(file)
+        kind, key, needs = (described[name] for name in ("kind", "key", "needs"))
+        if key != (content := key_of(described)):
+            raise ValueError(f"{file.name} does not match its key: its content has {content}")
         if kind != "train":
+            results += [node] if (node := staged / kind / key).exists() else []
             continue
-        table = folder / "predictions.parquet"
-        write_file(table, restored(read_file(table), rows))
-        record, needs = read_json(folder / "run.json"), described["needs"]
-        if said and "format" not in record:
-            tokens = {name: need["key"] for name, need in needs.items() if need["kind"] == "tokens"}
-            about = {
-                "format": 1,
-                "code": digest(described["code"]),
-                "data": {
-                    n.removeprefix("tokens."): said["tokens"][k]["splits"]
-                    for n, k in tokens.items()
-                },
-                "backbone": said["backbone"][needs[f"backbone.{WEIGHTS}"]["key"]],
-            }
-            write_json(folder / "run.json", record | about)
-        check_run(folder, described)
-    return folders
+        for folder in seed_folders(staged / kind / key).values():
+            table = folder / "predictions.parquet"
+            write_file(table, restored(read_file(table), rows))
+            record = read_json(folder / "run.json")
+            if "format" not in record:
+                record |= {"format": 1, "code": digest(described["code"])}
+                record["backbone"] = said["backbone"][needs[f"backbone.{WEIGHTS}"]["key"]]
+                record["data"] = {
+                    name.removeprefix("tokens."): said["tokens"][need["key"]]["splits"]
+                    for name, need in needs.items()
+                    if need["kind"] == "tokens"
+                }
+                write_json(folder / "run.json", record)
+            check_run(folder, described)
+            results.append(folder)
+    return results
+
+
+def write(out: Path, files: Iterable[tuple[str, bytes]], **about: Any) -> None:
+    """Write a bundle of `files` by name, the same bytes each time; the list of them comes last."""
+    listed = {}
+    with whole(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, data in files:
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+            listed[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        page = json.dumps({**FORMAT, **about, "files": listed}, indent=1)
+        archive.writestr(zipfile.ZipInfo(MANIFEST), page, zipfile.ZIP_DEFLATED)
+
+
+def unpack(path: Path, target: Path | None = None) -> dict[str, Any]:
+    """Return a bundle's list, and unpack what it has of a store to `target`.
+
+    Raises `UserError` for damage, sizes and checksums that are not those of the list.
+    """
+    with refusing(path), zipfile.ZipFile(path) as archive:
+        listed: dict[str, Any] = json.loads(archive.read(MANIFEST))
+        if not FORMAT.items() <= listed.items():
+            raise ValueError(f"{MANIFEST} has a format other than {FORMAT}")
+        entries = listed["files"].items()
+        for name, entry in entries if target else ():
+            found = _NAME.fullmatch(name)
+            if not found or (found[1] and found[2] not in FILES.get(found[1], ())):
+                continue
+            if (size := archive.getinfo(name).file_size) > _MOST:
+                raise ValueError(f"{name} has {size:,} bytes, allowed are {_MOST:,}")
+            data = archive.read(name)
+            if hashlib.sha256(data).hexdigest() != entry["sha256"]:
+                raise ValueError(f"{name} was changed: its SHA-256 is not the one that is listed")
+            at = target / name
+            at.parent.mkdir(parents=True, exist_ok=True)
+            at.write_bytes(data)
+    return listed
+
+
+def pack(table: pa.Table, rows: Rows) -> pa.Table:
+    """Return `predictions` without ids and labels; unchanged if `rows` lack some."""
+    places = {(task, at): n for task, of in rows.items() for n, at in enumerate(of["id"])}
+    tasks, ids = table["task"].to_pylist(), table["id"].to_pylist()
+    found = [places.get(at) for at in zip(tasks, ids, strict=True)]
+    small = table.append_column(ROW, pa.array(found, pa.int32())).drop_columns(["id", "label"])
+    return small if None not in found and restored(small, rows).equals(table) else table
+
+
+def restored(table: pa.Table, rows: Rows) -> pa.Table:
+    """Return a packed table with ids and labels, another one as it is.
+
+    Raises `ValueError` for a task without rows, and `LookupError` for a row that is not there.
+    """
+    if ROW not in table.schema.names:
+        return table
+    if absent := {*table["task"].to_pylist()} - rows.keys():
+        raise ValueError(
+            f"lacks the ids and labels of '{min(absent)}': import the bundle first that it was "
+            "made without"
+        )
+    places = [*zip(table["task"].to_pylist(), table[ROW].to_pylist(), strict=True)]
+    ids = pa.array([rows[task]["id"][n] for task, n in places])
+    labels = pa.array([rows[task]["label"][n] for task, n in places], pa.float32())
+    plain = table.drop_columns([ROW]).add_column(0, "id", ids)
+    return plain.add_column(5, "label", labels.cast(pa.float64()))
+
+
+def without_unread_scores(table: pa.Table) -> pa.Table:
+    """Return `predictions` with the `scores` that tables, figures and claims read.
+
+    They are the probabilities on dev of tasks with two classes. Gone are those on test, those of
+    more classes, and a regression's values, which are its predictions.
+    """
+    binary = pa.array([name for name, task in TASKS.items() if task.kind == "binary"])
+    read = pc.and_(pc.is_in(table["task"], binary), pc.not_equal(table["split"], "test"))
+    at = table.schema.get_field_index("scores")
+    scores = pc.if_else(read, table["scores"], None)
+    return table.set_column(at, table.schema.field(at), scores)
+
+
+def small_bytes(table: pa.Table) -> bytes:
+    """Return a table as parquet of few bytes, the same ones each time."""
+    sink = io.BytesIO()
+    pq.write_table(
+        table.combine_chunks(),
+        sink,
+        compression="zstd",
+        compression_level=19,
+        use_dictionary=["split", "task", "metric", "id"],
+        use_byte_stream_split=True,  # of all other columns
+        write_statistics=False,
+    )
+    return sink.getvalue()
+
+
+def rows_by_task(descriptions: Iterable[Path], *stores: Path) -> Rows:
+    """Return the rows of each task, of the described nodes, where one of `stores` has them."""
+    found = {}
+    for path in descriptions:
+        kind, _, key = path.stem.partition("-")
+        for store in stores if kind == "rows" else ():
+            if (table := store / kind / key / "rows.parquet").is_file():
+                found[read_json(path)["title"]] = read_file(table).to_pydict()
+    return found

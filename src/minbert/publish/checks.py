@@ -5,6 +5,7 @@ mistakes and edits. It cannot find a forger who writes everything anew so that i
 training a row again does.
 """
 
+import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ def refusing(what: object) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        plain = isinstance(error, UserError | OSError) or type(error) is ValueError
+        plain = isinstance(error, UserError | OSError | ValueError)
         said = str(error) if plain else repr(error)
         raise UserError(f"{what}: {printable(said)}") from error
 
@@ -45,13 +46,9 @@ def upgraded(stage: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises `UserError` for a setting that is unknown, or a value that is not allowed.
     """
-    return validated(StageSpec, _renamed(stage), "describes a stage").model_dump(mode="json")
-
-
-def _renamed(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {RENAMED.get(name, name): _renamed(of) for name, of in value.items()}
-    return value
+    text = json.dumps(stage)
+    renamed = json.loads(text, object_hook=lambda of: {RENAMED.get(n, n): of[n] for n in of})
+    return validated(StageSpec, renamed, "describes a stage").model_dump(mode="json")
 
 
 def check_run(folder: Path, described: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,10 +66,7 @@ def check_run(folder: Path, described: Mapping[str, Any]) -> dict[str, Any]:
         for wrong, why in (
             (f"seed{record['seed']}" != folder.name, "has the record of another seed"),
             (upgraded(record["spec"]) != upgraded(stage), "has settings that do not match its key"),
-            (
-                record.get("code", code) != code and not adopted,
-                "has code that does not match its key",
-            ),
+            (record["code"] != code and not adopted, "has code that does not match its key"),
         ):
             if wrong:
                 raise ValueError(why)
@@ -93,19 +87,19 @@ def _check_task(
 
     Half of dev may be for selection alone.
     """
-    is_test, said = predictions["split"] == "test", record.get("data", {}).get(task, {})
+    is_test = predictions["split"] == "test"
     dev = predictions[~is_test]
     for name, rows in (("dev", dev), ("test", predictions[is_test])):
-        labels = labels_digest(rows["label"].to_numpy())
-        found = {"ids": ids_digest([*rows["id"]]), "labels": labels}
-        if said and not found.items() <= said[name].items():
+        found = {
+            "ids": ids_digest([*rows["id"]]),
+            "labels": labels_digest(rows["label"].to_numpy()),
+        }
+        if not found.items() <= record["data"][task][name].items():
             raise ValueError(f"predicts other examples of '{task}' on {name} than its record says")
-    if trained and not len(dev):
-        raise ValueError(f"predicts nothing of '{task}' on dev")
     own = history[history["metric"] == TASKS[task].metric]
     measured = own.set_index(["epoch", "split"])["value"]
     epochs = {"prediction": record["outcome"]["best_epoch"], "last": own["epoch"].max()}
-    close = _SAME if record.get("environment", {}).get("device") == "cpu" else _NEAR
+    close = _SAME if record["environment"]["device"] == "cpu" else _NEAR
     for split, rows in dev.groupby("split") if trained else ():
         for column, epoch in epochs.items():
             score = score_task(task, rows[column].to_numpy(), rows["label"].to_numpy())

@@ -13,8 +13,8 @@ without a mark, so that the next run makes everything again.
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,7 @@ SHOWN = [kind for kind, of in KINDS.items() if of.shown]
 
 def publish(root: Path, plan: str, mark: Path) -> None:
     """Copy each product of a plan to its plain name, and leave its `mark` (`Plan.mark`)."""
-    record = read_plan(root, plan)
-    use_tasks_of(record)
-    with _publishing(root):
+    with _publishing(root, plan) as record:
         _take(root, plan, record, root, record["stamp"])
         mark.touch()
 
@@ -62,12 +60,14 @@ def publish_one(root: Path, plan: str, name: str) -> None:
 
     If those beside it are of another plan, all are to be made again.
     """
-    record = read_plan(root, plan)
-    with _publishing(root):
-        before = held(root / record["below"])
-        same = record["stamp"] if before.get("stamp") == record["stamp"] else ""
-        _say(root, record, before.get("plan", ""), same, {*before.get("names", []), name})
-        _copy(products(root, record)[name], root / record["below"] / name)
+    with _publishing(root, plan) as record:
+        folder = root / record["below"]
+        page = {"names": [], "stamp": "", "configured": record["configured"], **held(folder)}
+        page["names"] = sorted({*page["names"], name})
+        if page["stamp"] != record["stamp"]:
+            page["stamp"] = ""
+        write_json(folder / PUBLISHED, page)
+        _copy(products(root, record)[name], folder / name)
 
 
 def publish_partial(root: Path, plan: str) -> str:
@@ -79,11 +79,9 @@ def publish_partial(root: Path, plan: str) -> str:
     """
     from minbert.figures.make import draw_fault  # loads matplotlib
 
-    record = read_plan(root, plan)
-    use_tasks_of(record)
-    failures = failed_variants(root, record["variants"])
     undrawn: dict[Path, str] = {}
-    with _publishing(root), tempfile.TemporaryDirectory() as folder:
+    with _publishing(root, plan) as record, tempfile.TemporaryDirectory() as folder:
+        failures = failed_variants(root, record["variants"])
         results, made = root.resolve(), Path(folder)
         (made / "store").mkdir()
         kept = [path for path in (results / "store").iterdir() if path.name not in SHOWN]
@@ -126,34 +124,38 @@ def failed_variants(root: Path, variants: Iterable[Sequence[str]]) -> dict[tuple
         record = node_folder(root, "train", key, int(seed)) / "run.json"
         if not record.exists() and (failure := attempt.failure()):
             why[key] = f"seed {seed}: {failure}"
-    found: dict[tuple[str, str], str] = {}
-    for row in stage_rows(variants):
-        if row["key"] in why:
-            told = f"stage '{row['stage']}', {why[row['key']]}"
-            found.setdefault((row["paper"], row["variant"]), told)
-    return found
+    return {
+        (row["paper"], row["variant"]): f"stage '{row['stage']}', {why[row['key']]}"
+        for row in stage_rows(variants)
+        if row["key"] in why
+    }
 
 
-def _publishing(root: Path) -> AbstractContextManager[bool]:
-    """Hold the plain names under `root` for a block."""
-    return exclusive_lock(root / "store" / "published", f"publishing in {root}", patience=FOREVER)
+@contextmanager
+def _publishing(root: Path, plan: str) -> Iterator[dict[str, Any]]:
+    """Hold the plain names under `root` for a block, and yield the record of a plan."""
+    record = read_plan(root, plan)
+    use_tasks_of(record)
+    with exclusive_lock(root / "store" / "published", f"publishing in {root}", patience=FOREVER):
+        yield record
 
 
 def _take(root: Path, plan: str, record: Mapping[str, Any], source: Path, stamp: str = "") -> None:
     """Copy each product to its name, join the scores of all papers, and list the variants.
 
-    Products are those of the results `source`. One that is not there is removed, as are the names
-    that the plan before had and this one has not. MLflow is told of whole grids. Without a `stamp`,
-    names are to be made again.
+    Say first of which plan the names are: those of a plan of a part are in a folder of their own.
+    Products are those of the results `source`. Names that the plan before had and this one has not
+    are removed. MLflow is told of whole grids. Without a `stamp`, names are to be made again.
     """
     folder, new = root / record["below"], products(source, record)
-    before = held(folder).get("names", [])
-    _say(root, record, plan, "", {*before, *new})  # if this is killed halfway
-    for name in dict.fromkeys([*new, *before]):
-        if name in new and new[name].exists():
-            _copy(new[name], folder / name)
-        else:
-            (folder / name).unlink(missing_ok=True)
+    before, page = held(folder), {"plan": plan, "configured": record["configured"]}
+    names = {*before.get("names", []), *new}
+    page |= {"stamp": "", "names": sorted(names)}
+    write_json(folder / PUBLISHED, page)  # if this is killed halfway
+    for name, keyed in new.items():
+        _copy(keyed, folder / name)
+    for name in names - new.keys():
+        (folder / name).unlink(missing_ok=True)
     keys = [key for _, kind, key in sorted(record["shown"]) if kind == "scores"]
     made = (node_folder(source, "scores", key) / "scores.parquet" for key in keys)
     with whole(folder / SCORES) as temporary:
@@ -162,21 +164,9 @@ def _take(root: Path, plan: str, record: Mapping[str, Any], source: Path, stamp:
     write_text(folder / VARIANTS, csv_text(VARIANT_COLUMNS, rows, "\t"))
     if not record["below"]:
         record_rows(root, record)
-    _say(root, record, plan, stamp, new)
+    write_json(folder / PUBLISHED, page | {"stamp": stamp, "names": sorted(new)})
 
 
 def _copy(keyed: Path, target: Path) -> None:
     with whole(target) as temporary:
         shutil.copyfile(keyed, temporary)
-
-
-def _say(
-    root: Path, record: Mapping[str, Any], plan: str, stamp: str, names: Iterable[str]
-) -> None:
-    """Say of which plan the plain names are; without a `stamp` they are to be made again.
-
-    Those of a plan of a part are in a folder of their own, and leave the others as they are.
-    """
-    page = {"plan": plan, "stamp": stamp, "names": sorted(names)}
-    page["configured"] = record["configured"]
-    write_json(root / record["below"] / PUBLISHED, page)
