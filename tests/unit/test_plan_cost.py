@@ -31,7 +31,11 @@ from minbert.spec.stage import StageSpec
 ARCH = Architecture(vocab_size=50, hidden=4, layers=2, heads=2, intermediate=8, positions=40)
 LAYER = 4 * (4 * 4 + 4) + (4 * 8 + 8) + (8 * 4 + 4) + 2 * 8
 WEIGHTS = 2 * LAYER + (4 * 4 + 4)
-SIZES = {"sst": Size(10, 3, 2, 25), "para": Size(23, 6, 4, 15), "sts": Size(7, 4, 5, 28)}
+SIZES = {
+    "sst": Size(10, 3, 2, 25),
+    "para": Size(23, 6, 4, 15),
+    "sts": Size(7, 4, 5, 28),
+}.__getitem__
 ADAPTERS: dict[str, Any] = {"trainable": "adapters", "adapter": {"width": 2}}
 
 

@@ -65,7 +65,7 @@ class _Outlook:
         ref, spec = stage.ref, stage.spec
         node = self.plan.training(ref)
         missing = {n: self.jobs[node, n] for n in self.seeds if (node, n) in self.jobs}
-        drawn = epoch(spec, self.costs.sizes(spec))
+        drawn = epoch(spec, self.costs.size)
         count = self.plan.parameters(self.plan.variants[ref.paper, ref.variant])
         done = f"{len(self.seeds) - len(missing)} of {counted(len(self.seeds), 'seed')}"
         return (

@@ -15,7 +15,6 @@ from pathlib import Path
 from minbert.base.errors import UserError
 from minbert.base.locks import take
 from minbert.base.process import answer_of, variable
-from minbert.base.progress import counted
 
 SLOTS = 8  # of a card, equal shares of its memory: at most this many jobs share it
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -100,13 +99,8 @@ def chosen_cards(wish: str) -> list[Card]:
 
 def in_words(wish: str) -> str:
     """Return a line that says where training will run."""
-    if wish in {"cpu", "mps"}:
-        return f"training runs on {wish}, as config.yaml says"
-    cards = chosen_cards(wish)
-    if not cards:
-        return "no GPU found: training runs on the CPU"
-    known = [f"{c.name} ({c.memory / 1e9:.0f} GB)" if c.memory else c.name for c in cards]
-    return f"training runs on {counted(len(cards), 'GPU')}: {', '.join(known)}"
+    cards = [wish] if wish in {"cpu", "mps"} else [card.name for card in chosen_cards(wish)]
+    return f"training runs on {', '.join(cards) or 'the CPU: no GPU found'}"
 
 
 def locks_folder() -> Path:
@@ -130,26 +124,24 @@ def device_for(wish: str, memory: int | None, say: Callable[[str], None]) -> Ite
     elif not chosen_cards(wish):
         yield wish
     else:
-        with lease(lambda: chosen_cards(wish), memory, say) as card, variable(VISIBLE, card.name):
+        with lease(wish, memory, say) as card, variable(VISIBLE, card.name):
             yield "cuda" if wish.startswith("cuda") else wish
 
 
 @contextmanager
-def lease(
-    look: Callable[[], list[Card]], memory: int | None, say: Callable[[str], None]
-) -> Iterator[Card]:
+def lease(wish: str, memory: int | None, say: Callable[[str], None]) -> Iterator[Card]:
     """Hold the slots of one card that a job of `memory` bytes needs, and yield the card.
 
-    `look` returns the cards as they are now; of those with room, the one with the most free slots
-    is taken. A job keeps the master lock until it has its slots, so that small jobs cannot pass a
-    large one. A job that must wait calls `say` once with what it waits for.
+    Of the chosen cards with room, as they are now, the one with the most free slots is taken. A job
+    keeps the master lock until it has its slots, so that small jobs cannot pass a large one. A job
+    that must wait calls `say` once with what it waits for.
     """
     folder = locks_folder()
     folder.mkdir(parents=True, exist_ok=True)
     path, told, card = folder / "master", False, None
     with ExitStack() as slots:
         with path.open("a") as master:
-            while not take(master) or not (card := _with_room(folder, look(), memory, slots)):
+            while not take(master) or not (card := _with_room(folder, wish, memory, slots)):
                 if not told:
                     size = "a whole GPU" if memory is None else f"{memory / 1e9:.1f} GB of a GPU"
                     say(f"waits for {size} (locks: {folder})")
@@ -158,10 +150,9 @@ def lease(
         yield card
 
 
-def _with_room(
-    folder: Path, cards: list[Card], memory: int | None, slots: ExitStack
-) -> Card | None:
+def _with_room(folder: Path, wish: str, memory: int | None, slots: ExitStack) -> Card | None:
     """Lock what a job needs of the card with the most free slots; None if none has room."""
+    cards = chosen_cards(wish)
     opened = {c: [(folder / f"{c.identity}.{n}").open("a") for n in range(SLOTS)] for c in cards}
     free = {card: [file for file in opened[card] if take(file)] for card in cards}
     fit = [

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ class Size(NamedTuple):
     tokens: float
 
 
-Sizes = Mapping[str, Size]
+Sizes = Callable[[str], Size]  # of a task
 
 SIZES = {
     "sst": Size(8544, 1101, 2210, 25),
@@ -80,7 +80,7 @@ def operations(spec: StageSpec, arch: Architecture, sizes: Sizes) -> float:
     parts, total = arch.parameters(), 0.0
     step = (6 if spec.trainable == "all" else 4) * (2 + spec.smart.ascents if spec.smart else 1)
     for task, how in spec.tasks.items():
-        size, epochs = sizes[task], spec.epochs if how.trained else 0
+        size, epochs = sizes(task), spec.epochs if how.trained else 0
         cost = epochs * step * drawn.get(task, 0) + 2 * (size.dev * (epochs + 1) + size.test)
         total += min(size.tokens, spec.max_length) * cost
     return total * (sum(parts.layers) + parts.pooler)
@@ -88,7 +88,7 @@ def operations(spec: StageSpec, arch: Architecture, sizes: Sizes) -> float:
 
 def epoch(spec: StageSpec, sizes: Sizes) -> Epoch:
     """Return the steps of an epoch, and how many examples of each trained task it draws."""
-    return epoch_of(spec, {task: sizes[task].train for task in spec.trained_tasks})
+    return epoch_of(spec, {task: sizes(task).train for task in spec.trained_tasks})
 
 
 def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: Sizes) -> int:
@@ -103,12 +103,12 @@ def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: S
     of = counted or {"encoder": total, "trainable": total, "heads": 0}
     if spec.trainable == "heads":
         pairs = [t for t, how in spec.tasks.items() if how.pairing == "siamese"]
-        held = sum(sum(sizes[task][:3]) for task in (*spec.tasks, *pairs))
+        held = sum(sum(sizes(task)[:3]) for task in (*spec.tasks, *pairs))
         return PROCESS + training_bytes(of["heads"], of["heads"]) + held * arch.hidden * NUMBER
     gradients = 1 + len(spec.trained_tasks) if spec.surgery else 1
     state = training_bytes(of["encoder"] + of["heads"], of["trainable"], gradients)
     longest = min(spec.max_length, arch.positions)
-    tokens = {task: min(LARGER * sizes[task].tokens, longest) for task in spec.trained_tasks}
+    tokens = {task: min(LARGER * sizes(task).tokens, longest) for task in spec.trained_tasks}
     batches = (spec.tasks[t].batch_size * arch.activation_bytes(n) for t, n in tokens.items())
     return PROCESS + state + int(max(batches)) * (2 if spec.smart else 1)
 
@@ -126,10 +126,6 @@ class Costs:
         """Estimate the seconds of a training with one seed."""
         return self.operations(node.spec["stage"]) / self.rate[0]
 
-    def sizes(self, spec: StageSpec) -> Sizes:
-        """Return the sizes of a stage's tasks."""
-        return {task: self.size(task) for task in spec.tasks}
-
     @cache  # noqa: B019
     def size(self, task: str) -> Size:
         """Return the size of a task: as its table has it, or until that is made, as assumed."""
@@ -146,7 +142,7 @@ class Costs:
     def operations(self, stage: Mapping[str, Any]) -> float:
         """Return the operations of one seed of a stage, by its resolved spec."""
         spec = StageSpec.model_validate(stage)
-        return operations(spec, self.arch, self.sizes(spec))
+        return operations(spec, self.arch, self.size)
 
     @cached_property
     def rate(self) -> tuple[float, bool]:
@@ -154,10 +150,9 @@ class Costs:
 
         They are the median of finished runs, one of each stage, on devices like the one to be used.
         """
-        rates, runs = [], (self.plan.root / "store" / "train").glob("*/seed*/run.json")
-        for run in filter(
-            None, map(sound, {path.parts[-3]: path for path in sorted(runs)}.values())
-        ):
+        paths = sorted((self.plan.root / "store" / "train").glob("*/seed*/run.json"))
+        rates, runs = [], map(sound, {path.parts[-3]: path for path in paths}.values())
+        for run in filter(None, runs):
             # One of other tasks and settings, or of data that are gone, says nothing of a rate.
             with suppress(UserError, ValidationError, KeyError):
                 device = run["environment"]["device"]  # or a GPU's model
@@ -182,7 +177,7 @@ class Costs:
         if node.kind == "train":
             stage = self.plan.every[self.plan.owners[node.key]]
             counted = self.plan.counts(stage, base_shapes=self.plan.sources.architecture is None)
-            held = memory(stage.spec, counted, self.arch, self.sizes(stage.spec))
+            held = memory(stage.spec, counted, self.arch, self.size)
         elif node.kind in ("features", "backbone"):
             layer = self.arch.model_copy(update={"layers": 1}).activation_bytes(1)
             held = PROCESS + 2 * NUMBER * self.arch.parameters().total + int(TOKENS_AT_ONCE * layer)

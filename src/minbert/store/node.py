@@ -24,7 +24,6 @@ class Kind:
     Trainings alone depend on a seed, and are in `KEY/seedN/`.
     """
 
-    help: str
     outputs: tuple[str, ...] = ()
     deletable: tuple[str, ...] = ()
     computes: bool = False
@@ -38,38 +37,30 @@ class Kind:
 
 # In the order in which they depend on each other.
 KINDS = {
-    "fetch": Kind("download a raw file and verify it"),
+    "fetch": Kind(),
     "data": Kind(
-        "make a data set's example table",
-        ("examples.parquet", "rejected.csv", "report.json"),
-        ("examples.parquet", "rejected.csv"),
+        ("examples.parquet", "rejected.csv", "report.json"), ("examples.parquet", "rejected.csv")
     ),
-    "labels": Kind("read public labels of test rows", ("labels.parquet", "labels.json")),
-    "rows": Kind("list a data set's dev and test rows without texts", ("rows.parquet",)),
+    "labels": Kind(("labels.parquet", "labels.json")),
+    "rows": Kind(("rows.parquet",)),
     "backbone": Kind(
-        "make a backbone: convert or download it",
         ("model.safetensors", "config.json", "tokenizer.json"),
         ("model.safetensors", "tokenizer.json"),
     ),
-    "tokens": Kind("turn sentences into word pieces", ("tokens.parquet",)),
-    "features": Kind("cache a frozen encoder's features", ("features.safetensors",), computes=True),
+    "tokens": Kind(("tokens.parquet",)),
+    "features": Kind(("features.safetensors",), computes=True),
     "train": Kind(
-        "train one stage with one seed",
         ("model.safetensors", "history.parquet", "predictions.parquet", "run.json"),
         ("model.safetensors",),
         computes=True,
     ),
-    "tuning": Kind(
-        "choose the settings of a paper's tuned rows", ("tuning.csv", "tuning.md"), shown=True
-    ),
-    "scores": Kind("score all runs of a paper", ("scores.parquet",), shown=True),
-    "table": Kind("make a paper's table", ("table.csv", "table.md", "table.tex"), shown=True),
-    "index": Kind("list every published row", ("index.csv", "index.md"), shown=True),
-    "claims": Kind(
-        "judge what the papers claim", ("claims.csv", "claims.md", "claims.tex"), shown=True
-    ),
-    "figure": Kind("draw a figure", ("figure.pdf", "figure.png"), shown=True),
-    "report": Kind("write the report", ("report.html",), shown=True),
+    "tuning": Kind(("tuning.csv", "tuning.md"), shown=True),
+    "scores": Kind(("scores.parquet",), shown=True),
+    "table": Kind(("table.csv", "table.md", "table.tex"), shown=True),
+    "index": Kind(("index.csv", "index.md"), shown=True),
+    "claims": Kind(("claims.csv", "claims.md", "claims.tex"), shown=True),
+    "figure": Kind(("figure.pdf", "figure.png"), shown=True),
+    "report": Kind(("report.html",), shown=True),
 }
 
 
