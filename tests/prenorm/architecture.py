@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from minbert.spec.encoders.roberta import Roberta
+from minbert.spec.encoders.bert_like import Roberta
 
 
 class PreNormRoberta(Roberta):

@@ -138,6 +138,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ("trainable: adapters", "'adapter' and 'trainable: adapters' go together"),
         ("extends: adapted, shared_layers: none", "'shared_layers' with 'trainable: adapters'"),
         ("extends: adapted, start: c", "'trainable: adapters' starts from the backbone, found 'c'"),
+        ("trainable: heads, start: c", "'trainable: heads' starts from the backbone, found 'c'"),
         ("trainable: heads, smart: {weight: 1}", "'trainable: heads' caches pooled features"),
         ("smart: {weight: 1, radius: 1e-5}", "'radius' and 'normalise: row' go together"),
         ("sampler: {order: [sst]}", "'sampler.order' names each trained task once, for"),

@@ -133,11 +133,6 @@ class Plan:
         for name in ("config.json", "tokenizer.json", WEIGHTS):
             needs[f"backbone.{name}"] = Need(sources.backbone, name)
         if spec.trainable == "heads":
-            if stage.start is not None:
-                raise UserError(
-                    f"{where}: 'trainable: heads' starts from the backbone, whose features "
-                    f"are cached; found start: {stage.start}"
-                )
             for task in spec.tasks:
                 made = sources.features(task, spec)
                 needs[f"features.{task}"] = Need(made, "features.safetensors")

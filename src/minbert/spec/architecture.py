@@ -8,7 +8,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import read_json
 from minbert.spec.model import Count, Positive, Spec
 from minbert.spec.parts import PARTS, load_part, part_module
-from minbert.spec.yaml import inside, validated
+from minbert.spec.yaml import validated
 
 NUMBER = 4  # bytes: weights, gradients and moments are fp32
 PAIR = 3  # numbers that a layer keeps for the backward pass per head and pair of tokens
@@ -162,10 +162,8 @@ def architecture_of(values: Mapping[str, Any]) -> Architecture:
 
 
 def read_architecture(path: Path) -> Architecture:
-    """Read our own `config.json` of a backbone folder in the store; `UserError` if damaged."""
-    values = read_json(path)
-    with inside(f"{path} (delete its folder, and snakemake makes it again)"):
-        return architecture_of(values)
+    """Read our own `config.json` of a backbone folder in the store."""
+    return architecture_of(read_json(path))
 
 
 def architecture_parts(arch: Architecture | None) -> tuple[str, ...]:

@@ -55,9 +55,9 @@ PARTS: dict[str, dict[str, str]] = {
     },
     "architecture": {
         "bert": "minbert.spec.architecture:Architecture",
-        "distilbert": "minbert.spec.encoders.distilbert:DistilBert",
-        "roberta": "minbert.spec.encoders.roberta:Roberta",
-        "electra": "minbert.spec.encoders.electra:Electra",
+        "distilbert": "minbert.spec.encoders.bert_like:DistilBert",
+        "roberta": "minbert.spec.encoders.bert_like:Roberta",
+        "electra": "minbert.spec.encoders.bert_like:Electra",
         "modernbert": "minbert.spec.encoders.modernbert:ModernBert",
     },
     "attention": {

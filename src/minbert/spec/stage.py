@@ -201,7 +201,7 @@ class StageSpec(Spec):
                 yield "'weighting' and 'reduction: mean' both say how losses are combined; drop one"
         if how != "all" and self.shared_layers != "all":
             yield f"'shared_layers' with 'trainable: {how}': a frozen encoder is one"
-        if how in INSERTED and self.start != "backbone":
+        if how != "all" and self.start != "backbone":
             yield f"'trainable: {how}' starts from the backbone, found '{self.start}'"
         for kind, key in INSERTED.items():
             if (how == kind) != (getattr(self, key) is not None):

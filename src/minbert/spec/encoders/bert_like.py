@@ -1,4 +1,4 @@
-"""DistilBERT: half of BERT's layers, no token types, no pooler (Sanh et al., 2019)."""
+"""Encoders with BERT's layers: DistilBERT, RoBERTa, ELECTRA."""
 
 from typing import Literal
 
@@ -38,4 +38,29 @@ class DistilBert(Architecture):
         "feed_forward.inner": ("ffn.lin1",),
         "feed_forward.output": ("ffn.lin2",),
         "feed_forward.norm": ("output_layer_norm",),
+    }
+
+
+class Roberta(Architecture):
+    """BERT's encoder; positions begin after that of padding's id, and pairs have one token type."""
+
+    family: str = "roberta"
+
+    two_types = False
+    tokenizer = "RobertaTokenizer"
+    after_padding = True
+    token_ids = {"bos_token_id": 0, "eos_token_id": -1}
+    prefix = "roberta."
+
+
+class Electra(Architecture):
+    """BERT's encoder without a pooler; embeddings as wide as it is are not mapped."""
+
+    family: str = "electra"
+
+    settings = {**Architecture.settings, "embedding": "embedding_size"}
+    prefix = "electra."
+    tensors = {
+        **{ours: name for ours, name in Architecture.tensors.items() if ours != "pooler.dense"},
+        "embeddings.project": "embeddings_project",
     }
