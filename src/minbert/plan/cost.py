@@ -56,7 +56,8 @@ CPU_RATE = 5e10  # those that one CPU thread is assumed to do, if nothing was me
 
 PROCESS = 10**9  # bytes before it computes: libraries, and on a GPU its context
 LARGER = 2.0  # a step's largest batches have about this many times the mean tokens
-TOKENS_AT_ONCE = 65536  # in one batch of a frozen encoder on a GPU; more than on a CPU
+FROZEN = 1_300_000
+"""Numbers for each hidden unit that a frozen encoder holds of its batch on a GPU, 65,536 tokens."""
 PLAIN = 1500  # MB of a step that trains nothing: a data set's table, a figure
 AROUND = {False: 700, True: 3700}
 """MB of main memory besides a step on a cluster, where two Snakemakes start it; with a GPU CUDA's
@@ -179,8 +180,8 @@ class Costs:
             counted = self.plan.counts(stage, base_shapes=self.plan.sources.architecture is None)
             held = memory(stage.spec, counted, self.arch, self.size)
         elif node.kind in ("features", "backbone"):
-            layer = self.arch.model_copy(update={"layers": 1}).activation_bytes(1)
-            held = PROCESS + 2 * NUMBER * self.arch.parameters().total + int(TOKENS_AT_ONCE * layer)
+            numbers = 2 * self.arch.parameters().total + FROZEN * self.arch.hidden
+            held = PROCESS + NUMBER * numbers
         return math.ceil(held / 1e6)
 
     def mem_mb(self, node: Node) -> int:

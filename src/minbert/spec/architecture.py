@@ -71,8 +71,7 @@ class Architecture(Spec):
         "layer_norm_eps": "layer_norm_eps",
         "activation": "hidden_act",
     }
-    """What Hugging Face's `config.json` calls ours; those with `defaults` may be missing there."""
-    defaults: ClassVar[Mapping[str, Any]] = {"layer_norm_eps": 1e-12, "activation": "gelu"}
+    """What Hugging Face's `config.json` calls ours."""
     only: ClassVar[Mapping[str, Any]] = {
         "position_embedding_type": "absolute",
         "is_decoder": False,

@@ -35,11 +35,12 @@ def from_hugging_face(path: Path) -> Architecture:
         for name, only in kind.only.items():
             if (found := config.get(name)) not in (None, only):
                 raise UserError(f"{name} is {found!r:.80}; only {only!r} is known here")
-        given = {ours: config[name] for ours, name in kind.settings.items() if name in config}
-        values = {**kind.defaults, **given}
-        if missing := [name for ours, name in kind.settings.items() if ours not in values]:
+        values = {ours: config[name] for ours, name in kind.settings.items() if name in config}
+        known = {"layer_norm_eps", "activation", *values}  # the first two have a usual value
+        if missing := [name for ours, name in kind.settings.items() if ours not in known]:
             raise UserError(f"has no {', '.join(missing)}; is it a Hugging Face config.json?")
-        values["activation"] = ACTIVATIONS.get(values["activation"], values["activation"])
+        given = values.get("activation", "gelu")
+        values["activation"] = ACTIVATIONS.get(given, given)
         if values.get("embedding") == values["hidden"]:
             del values["embedding"]
         arch = validated(kind, values)

@@ -15,6 +15,7 @@ class ModernBert(Architecture):
 
     family: str = "modernbert"
     types: Literal[0] = 0
+    layer_norm_eps: Positive = 1e-5
     window: Count = 128
     every: Count = 3
     global_base: Positive = 160_000.0
@@ -36,7 +37,6 @@ class ModernBert(Architecture):
         "global_base": "global_rope_theta",
         "local_base": "local_rope_theta",
     }
-    defaults = {"layer_norm_eps": 1e-5, "activation": "gelu"}
     # The last three are what transformers 5 writes in place of the settings above.
     only = {
         **dict.fromkeys(("attention_bias", "mlp_bias", "norm_bias"), False),
