@@ -103,7 +103,7 @@ def test_a_folder_is_of_one_config(tmp_path: Path, before: str, now: str, refuse
     made.check_names()  # nothing is published yet
     put(made.names / PAGE, json.dumps({"configured": other.configured}))
     with (
-        pytest.raises(UserError, match=r"a\.yaml.* other `results`, or delete .*published\.j")
+        pytest.raises(UserError, match=r"a\.yaml.* different `results`, or delete .*published\.j")
         if refused
         else nullcontext()
     ):
