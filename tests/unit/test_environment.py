@@ -137,7 +137,7 @@ def git(folder: Path, *words: str) -> str:
     [
         ("workflow/grids/new.yaml", ""),
         ("config.yaml", ""),
-        ("src/minbert/model/heads/mlp.py", "+"),
+        ("src/minbert/model/layers.py", "+"),
         ("src/minbert/model/heads/new.py", "+"),
     ],
 )
@@ -146,7 +146,7 @@ def test_a_commit_is_of_code_and_not_of_grids_wherever_it_is_run(
 ) -> None:
     """Not that of the working folder; a wheel inside another repository is of no commit."""
     code = tmp_path / "src/minbert/base/environment.py"
-    for name in (code, "src/minbert/model/heads/mlp.py", "config.yaml"):
+    for name in (code, "src/minbert/model/layers.py", "config.yaml"):
         write_text(tmp_path / name, "")
     git(tmp_path, "init")
     git(tmp_path, "add", ".")

@@ -13,8 +13,14 @@ import torch
 from model_batches import alone, states_of
 from torch import Tensor, nn
 
-from minbert.model.adapter import Bottleneck, add_adapters, without_backbone
-from minbert.model.fusion import Fusion, add_fusion, load_adapters
+from minbert.model.adapter import (
+    Bottleneck,
+    Fusion,
+    add_adapters,
+    add_fusion,
+    fused,
+    without_backbone,
+)
 from minbert.model.hugging_face import convert_hugging_face
 from minbert.model.lora import LowRank, add_lora
 from minbert.model.multitask import MultitaskModel
@@ -55,7 +61,7 @@ class Package:
             add_adapters(model.encoder, WIDTHS["b"])
         elif how == "fusion":
             add_fusion(model.encoder, tuple(WIDTHS.values()))
-            load_adapters(model.encoder, [dict(self.adapter(name)) for name in WIDTHS])
+            found |= fused([dict(self.adapter(name)) for name in WIDTHS])
         elif how == "lora":
             add_lora(model.encoder, RANK, ALPHA)
         assert not model.load_state_dict(found, strict=False).unexpected_keys

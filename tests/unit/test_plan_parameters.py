@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from minbert.base.errors import UserError
-from minbert.model.adapter import add_adapters
-from minbert.model.fusion import add_fusion
+from minbert.model.adapter import add_adapters, add_fusion
 from minbert.model.multitask import MultitaskModel
 from minbert.plan.parameters import count
 from minbert.spec.architecture import BERT_BASE, Architecture, shared_depth

@@ -26,9 +26,9 @@ def checksum(path: Path, like: str) -> str:
     kind = like.partition(":")[0]
     digest = hashlib.new("sha1" if kind == "git" else kind, usedforsecurity=False)
     try:
-        with Path(path).open("rb") as file:
+        with path.open("rb") as file:
             if kind == "git":
-                digest.update(b"blob %d\0" % Path(path).stat().st_size)
+                digest.update(b"blob %d\0" % path.stat().st_size)
             return f"{kind}:{hashlib.file_digest(file, lambda: digest).hexdigest()}"
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
@@ -46,14 +46,14 @@ class DigestCache:
     """Checksums of files, cached: valid while size, modification time and inode stay the same."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._changed = Path(path), False
+        self.path, self._changed = path, False
         self._known: dict[str, Any] = {}
         with suppress(OSError, UserError):
             self._known = read_json(self.path)
 
     def checksum(self, path: Path, like: str) -> str:
         """Return the checksum of `path`, of the same kind as `like` (see `checksum`)."""
-        path = Path(path).absolute()
+        path = path.absolute()
         if not path.is_file():
             return checksum(path, like)  # which says why not
         stat, entry = path.stat(), f"{like.partition(':')[0]} {path}"

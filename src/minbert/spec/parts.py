@@ -71,14 +71,14 @@ PARTS: dict[str, dict[str, str]] = {
     },
     "token_layer": {"convolution": "minbert.model.convolution:TokenConvolution"},
     "head": {
-        "mlp": "minbert.model.heads.mlp:MLPHead",
-        "cosine": "minbert.model.heads.cosine:CosineHead",
+        "mlp": "minbert.model.heads:MLPHead",
+        "cosine": "minbert.model.heads:CosineHead",
     },
     "trainable": {
         "all": "minbert.train.finetune:Finetuned",
         "heads": "minbert.train.frozen_probe:FrozenProbe",
         "adapters": "minbert.train.adapters:AdapterTuned",
-        "fusion": "minbert.train.fusion:FusionTuned",
+        "fusion": "minbert.train.adapters:FusionTuned",
         "lora": "minbert.train.adapters:LoRATuned",
     },
     "figure": {

@@ -30,7 +30,7 @@ def download(name: str, revision: str) -> Path:
         wanted = [*FILES, *BESIDE, SHARDS, "model-*.safetensors"]
         return Path(snapshot_download(name, revision=revision, allow_patterns=wanted))
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise UserError(
             f"backbone '{name}' at {revision[:12]} could not be downloaded from the hub "
             f"({reason}). Two ways without it: download {', '.join(FILES[:3])} elsewhere and set "

@@ -57,10 +57,12 @@ def restored(now: Any, state: Any) -> Any:
 
 def default_generators(device: torch.device) -> list[Generator]:
     """Return torch's default random generators, of the CPU and, if that is another, of `device`."""
-    of_cpu = [torch.default_generator]
+    found = [torch.default_generator]
     if device.type == "cuda":
-        return [*of_cpu, torch.cuda.default_generators[device.index]]
-    return [*of_cpu, torch.mps._get_default_mps_generator()] if device.type == "mps" else of_cpu
+        found.append(torch.cuda.default_generators[device.index])
+    elif device.type == "mps":
+        found.append(torch.mps._get_default_mps_generator())
+    return found
 
 
 class Checkpoints:

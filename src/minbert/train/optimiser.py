@@ -48,8 +48,10 @@ class AdamW(Part):
             if id(of) in of_weight:
                 self.rows[number] = DeferredRows(of_weight[id(of)], chosen)
             else:
-                zeros = (torch.zeros_like(of) for _ in range(2))
-                self.moments[number] = [*zeros, of.new_zeros(())]
+                self.moments[number] = [
+                    *(torch.zeros_like(of), torch.zeros_like(of)),
+                    of.new_zeros(()),
+                ]
 
     def zero_grad(self) -> None:
         """Let no parameter have a gradient."""

@@ -31,8 +31,10 @@ class SmartPenalty(Part):
         assert spec.smart is not None
         self.smart = spec.smart
         self.model = model
-        names = {task: divergence(spec.smart, task) for task in spec.trained_tasks}
-        self.divergences = {task: load_part("divergence", name) for task, name in names.items()}
+        self.divergences = {
+            task: load_part("divergence", divergence(spec.smart, task))
+            for task in spec.trained_tasks
+        }
         device = next(model.module.parameters()).device
         self.generator = torch.Generator(device).manual_seed(seed)
 
