@@ -1,4 +1,4 @@
-"""Asking for a part: `only`, one file by its plain name, and `minbert figure`."""
+"""Asking for a part: `only`, one file by its readable name, and `minbert figure`."""
 
 from __future__ import annotations
 

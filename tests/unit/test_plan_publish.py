@@ -1,4 +1,4 @@
-"""Tables and figures under plain names."""
+"""Tables and figures under readable names."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_one_file_of_another_plan_leaves_the_names_to_be_made_again(tmp_path: Pa
 
 
 def test_publishing_cut_short_has_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some plain names are the second's then: the first is not in place any more."""
+    """Some readable names are the second's then: the first is not in place any more."""
     first, second = (planned(tmp_path, text, "one", "two") for text in ("first", "second"))
     publish(tmp_path, first)
 

@@ -1,4 +1,4 @@
-# Scores, tables, figures and the report, made under their keys, then published under plain names.
+# Scores, tables, figures and the report, made under their keys, then published under readable names.
 #
 # in:  store/train/KEY/seedN/{predictions,history}.parquet and run.json, store/data/KEY/examples.parquet
 # out: store/{tuning,scores,table,figure,index,claims,report}/KEY/..., published as tables/*,
@@ -31,7 +31,7 @@ for GROUP, INPUTS, OUTPUTS, STEP in JOB.groups():
             "exec python -m minbert {params.step} --threads {threads} 2> {log:q}"
 
 
-# The mark is named by the hash of everything published, and by a new number whenever the plain names
+# The mark is named by the hash of everything published, and by a new number whenever the readable names
 # do not hold what the configuration asks for.
 rule publish:
     input:
@@ -49,7 +49,7 @@ rule publish:
         "exec python -m minbert {params.step} 2> {log:q}"
 
 
-# One file by its plain name: snakemake --cores 8 results/figures/hybrid-bert/ranking.pdf
+# One file by its readable name: snakemake --cores 8 results/figures/hybrid-bert/ranking.pdf
 use rule publish as plain with:
     input:
         lambda w: JOB.keyed(w, workflow.dag),

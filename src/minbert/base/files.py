@@ -15,7 +15,7 @@ def whole(path: Path | str) -> Iterator[Path]:
     """Yield a temporary path beside `path`; flush and rename it to `path` if the block succeeds.
 
     After an error it is deleted. A full disk raises `OSError` with the file's name, even if a
-    library reports it by an error of its own.
+    library reports it by its own error.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -199,12 +199,12 @@ STEPS = {
     ),
     "publish": Command(
         "publish.publish:publish",
-        "copy tables and figures to their plain names",
+        "copy tables and figures to their readable names",
         {**PLAN, "mark": _path("a file to write when all are copied")},
     ),
     "publish-one": Command(
         "publish.publish:publish_one",
-        "copy one table or figure to its plain name",
+        "copy one table or figure to its readable name",
         {**PLAN, "name": _arg("such as tables/hybrid-bert.md")},
     ),
     "publish-partial": Command(

@@ -107,7 +107,7 @@ class Rules:
         return inputs(self.jobs, job, apart=self.cores is None)
 
     def keyed(self, wildcards: Any, dag: Any) -> Any:
-        """Return the keyed file of a plain name.
+        """Return the keyed file of a readable name.
 
         Snakemake goes by age alone, which says nothing of what a plain file holds: if that is not
         the keyed one's content, the file is forced, as by `--forcerun`.

@@ -89,7 +89,7 @@ class Session(logging.Handler):
         (logs / "command.txt").write_text(shlex.join(words) + "\n", encoding="utf-8")
         if tracking:
             with (logs / "follower.log").open("a") as sink:
-                # In a session of its own: Ctrl-C must not end it before its last pass.
+                # In a separate session: Ctrl-C must not end it before its last pass.
                 self._follower = subprocess.Popen(
                     self._minbert("follow", "--until", str(os.getpid())),
                     stdout=sink,

@@ -40,7 +40,7 @@ def summary(root: Path, plan: str) -> str:
 
 
 def places(root: Path, names: Path, tracking: bool, *above: tuple[str, str]) -> str:
-    """Return where the results are whose plain names are in `names`, below the lines `above`."""
+    """Return where the results are whose readable names are in `names`, below the lines `above`."""
     lines = [*above]
     lines += [(what, str(names / at)) for what, at in PLACES.items() if (names / at).exists()]
     if tracking:

@@ -26,7 +26,7 @@ def fetch(url: str, out: Path, pin: str, timeout: float = 30.0) -> None:
     """Download `url` (http, https, file) to `out`, and verify its checksum `pin`.
 
     After each of `WAITS` there is one more attempt; `timeout` seconds of silence end one. Raises
-    `UserError` if the download fails or the checksum is another one.
+    `UserError` if the download fails or the checksum differs.
     """
     with whole(out) as temporary:
         for wait in (*WAITS, None):

@@ -35,7 +35,7 @@ def checksum(path: Path, like: str) -> str:
 
 
 def check_unchanged(path: Path, planned: str) -> None:
-    """Refuse data whose checksum is another one than `planned`, whose key it would get."""
+    """Refuse data whose checksum is not the `planned` one, whose key it would get."""
     if (found := checksum(path, planned)) != planned:
         raise UserError(
             f"{path} changed since the plan (planned {planned}, found {found}); run snakemake again"

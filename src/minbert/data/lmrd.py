@@ -26,7 +26,7 @@ def read_reviews(archive: Path) -> Iterator[tuple[str, str, int, str, dict[str, 
     of 5 or 6, so class 2 is empty. `<br />` becomes a space. Dev is a tenth of train, the same on
     any machine: the reviews of the films with the smallest SHA-256 of `0:FILM`, so that no film is
     in both. Films are those of `train/urls_pos.txt` and `urls_neg.txt`, whose line N (from 0) is
-    that of review N; without these, or a line, a review counts as a film of its own.
+    that of review N; without these, or a line, a review counts as a separate film.
 
     Raises `UserError` for an archive that is missing or damaged, or has no reviews.
     """

@@ -127,7 +127,7 @@ def _parsed(line: str) -> Fields | str:
 def _tsv(text: str) -> Iterator[tuple[int, str, list[str]]]:
     """Yield (line, text, fields) of the records of a tsv file, the header first."""
     # Quotes are read as in RFC 4180, where that gives as many fields as the header has; a field may
-    # span lines, if they are not rows of their own. Otherwise quotes are text, as in GLUE's files.
+    # span lines, if they are not rows themselves. Otherwise quotes are text, as in GLUE's files.
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     at = width = 0
     while at < len(lines):

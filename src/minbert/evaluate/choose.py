@@ -22,7 +22,7 @@ COLUMNS = (
 """Of `tuning.csv`, a line a candidate; after them `sst_mean` and so on, the scores of single tasks.
 
 `chosen` is "yes" or empty, `score` the mean over `seeds` (those that were trained) on the choosing
-half of dev, `asked` the number of seeds asked for, `keys` those of the candidate's trainings.
+half of dev, `asked` the number of planned seeds, `keys` those of the candidate's trainings.
 """
 
 

@@ -1,4 +1,4 @@
-"""What the papers claim, and whether it held here: a table of its own."""
+"""What the papers claim, and whether it held here: a separate table."""
 
 import math
 from collections import Counter

@@ -21,7 +21,7 @@ _OTHER: style.Look = {"color": "0.6", "marker": "o", "markersize": 2.5, "zorder"
 def score_parameters(options: OfSplit, inputs: Inputs) -> Drawn | None:
     """Draw all variants of one paper: overall score and each task on a split, against parameters.
 
-    Variants on the front of any panel have a look of their own, the others are grey.
+    Variants on the front of any panel have a different look, the others are grey.
     """
     paper = PaperScores(inputs, options.split)
     counts = {row["variant"]: row["parameters"] for row in inputs.about["rows"]}

@@ -1,4 +1,4 @@
-"""Weights in safetensors files, with a checksum of their own."""
+"""Weights in safetensors files, with a separate checksum."""
 
 import hashlib
 from collections.abc import Mapping

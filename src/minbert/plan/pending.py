@@ -104,7 +104,7 @@ def inputs(jobs: Pending, job: Job, *, apart: bool = False) -> list[str]:
     A job is left out if it is also before another one that is waited for; but not if jobs run
     `apart`, on machines that may see each other's files late.
     """
-    runs = job in jobs or not jobs.done(job)  # one that does not run may be asked for by name
+    runs = job in jobs or not jobs.done(job)  # one that does not run may be requested by name
     needs = jobs.needs(job)
     behind: set[Job] = set()
     if runs and not apart:

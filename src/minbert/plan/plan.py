@@ -45,7 +45,7 @@ PUBLISHER = "minbert.publish.publish"
 class Plan:
     """A configuration with the grids that it names, and the nodes of all that is made of them.
 
-    `base` is the folder of the Snakefile. `grids` have the variants that are asked for; `every` is
+    `base` is the folder of the Snakefile. `grids` have the selected variants; `every` is
     each stage of the whole grids, as a stage may start from one of a variant that is not. The
     configuration was chosen by `files`, besides config.yaml, and by `words` (`KEY=VALUE`) of the
     command line. `shown` are the nodes of what people look at (`plan.outputs`), by the name they
@@ -74,7 +74,7 @@ class Plan:
 
     @cached_property
     def stages(self) -> dict[StageRef, Stage]:
-        """Every stage of every variant that is asked for, in the order of the grids."""
+        """Every stage of every selected variant, in the order of the grids."""
         return {stage.ref: stage for v in self.variants.values() for stage in v.stages}
 
     def made_from(self, tasks: Iterable[str]) -> dict[str, Any]:
@@ -224,7 +224,7 @@ class Plan:
 
     @property
     def names(self) -> Path:
-        """The folder of the plain names."""
+        """The folder of the readable names."""
         return self.root / self.publication["below"]
 
     @property
@@ -233,7 +233,7 @@ class Plan:
         return [file.name for file in self.files] or ["config.yaml"]
 
     def check_names(self) -> None:
-        """Refuse to publish over the plain names of a configuration of other files."""
+        """Refuse to publish over the readable names of a configuration of other files."""
         other = held(self.names).get("configured", self.configured)
         if other != self.configured:
             raise UserError(
@@ -249,7 +249,7 @@ class Plan:
 
     @cached_property
     def publication(self) -> dict[str, Any]:
-        """All that is published under plain names, or said of it, as JSON-able data.
+        """All that is published under readable names, or said of it, as JSON-able data.
 
         `shown` is each node that people look at: the name that it is published under, kind and key,
         after those that it is made from. `variants` are the rows of `variants.tsv`: every stage of
@@ -305,7 +305,7 @@ class Plan:
     def mark(self) -> Path:
         """The file that publishing leaves last.
 
-        Its name has a number, which is a new one unless the plain names hold this plan's products
+        Its name has a number, a new one unless the readable names hold this plan's products
         and what is said of them is there, so that a workflow starts and makes both whole.
         """
         said = held(self.names)

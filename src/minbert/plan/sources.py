@@ -39,7 +39,7 @@ class Sources:
     def __init__(self, config: Config, base: Path) -> None:
         self.config, self.root, self.base = config, Path(config.results), base
         self.cache = DigestCache(self.root / "store" / "digests.json")
-        self.checksums: dict[str, str] = {}  # of the files that were asked for, by their paths
+        self.checksums: dict[str, str] = {}  # of the files that were looked up, by their paths
         self._stated = {Path(path): of for path, of in config.checksums.items()}
         self.backbone, self.architecture = self._backbone()
 
@@ -76,7 +76,7 @@ class Sources:
         """Return a file of the public labels of test rows, if any are given, by `labels.TASK`."""
         found = dict[str, Need]()
         if self.config.labels is None or self.config.data == "builtin":
-            return found  # The built-in corpus has labels of its own.
+            return found  # The built-in corpus has its own labels.
         paths = label_files(self.config, TASKS)
         for task in (task for task in tasks if task in paths):
             names, files = list(TASKS[task].names), {"labels": self._checksum(paths[task])}

@@ -16,7 +16,7 @@ HEADERS = {
 """The first line of each task's files, as the course's starter code writes and spells it."""
 
 SPLITS = {"dev": ["dev", "selection"], "test": ["test"]}
-"""If a half of dev chose the epoch, its rows have a split of their own."""
+"""If a half of dev chose the epoch, its rows have a separate split."""
 
 
 def submit(

@@ -1,1 +1,1 @@
-"""Results under their plain names, and in bundles."""
+"""Results under their readable names, and in bundles."""

@@ -2,7 +2,7 @@
 
 It holds what tables, figures, claims and the report are made from: descriptions, histories,
 predictions, records of runs, reports on data, dev and test rows without texts. No texts, and
-weights only if they are asked for.
+weights only on request.
 
 A bundle is a zip of what `FILES` allows, with a list of sizes and checksums. Nothing in it is
 believed before it was checked. Only files of allowed names are unpacked, so nothing is written
@@ -80,7 +80,7 @@ def bundle(
 ) -> str:
     """Write what is finished of the plans of `root` to the zip `out`; say how much that is.
 
-    These are the newest plan and those that the plain names are of, of parts too. With `lean`,
+    These are the newest plan and those that the readable names are of, of parts too. With `lean`,
     predictions have no probabilities but those that figures read; with `seeds`, only their runs are
     in it. What the bundles `without` have is left out: runs, and the ids and labels of data, so
     that those are to be imported first. The same results give the same bytes. Raises `UserError` if
@@ -109,7 +109,7 @@ def _names(
     seeds: Collection[int],
     elsewhere: set[str],
 ) -> Iterator[str]:
-    """Yield the names of the files of all finished results, of runs those that are asked for.
+    """Yield the names of the files of all finished results, of runs those that are selected.
 
     A run is elsewhere by its key, or by one that it was carried over from. Besides, yield those of
     descriptions, of trainings that were begun.

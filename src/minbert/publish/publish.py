@@ -1,13 +1,13 @@
-"""Results under their plain names, the files that people look at, copied from where keys put them.
+"""Results under readable names, the files that people look at, copied from where keys put them.
 
-All plain names are of one plan, and `published.json` says of which. The next plan replaces them
+All readable names are of one plan, and `published.json` says of which. The next plan replaces them
 all: its own are copied, those that it does not have are removed. The store keeps what earlier plans
 made, so that going back copies these again.
 
 After failures, tables, figures and the report are made from what there is, by the same makers, in a
 temporary folder that looks like the results: it has links to what is complete. The results of runs
 that failed or were not reached are missing there, and `Job.failures` says why. Makers show such
-runs as failed or not run. Keyed paths hold complete results alone: only plain names are written,
+runs as failed or not run. Keyed paths hold complete results alone: only readable names are written,
 without a mark, so that the next run makes everything again.
 """
 
@@ -49,7 +49,7 @@ SHOWN = [kind for kind, of in KINDS.items() if of.shown]
 
 
 def publish(root: Path, plan: str, mark: Path) -> None:
-    """Copy each product of a plan to its plain name, and leave its `mark` (`Plan.mark`)."""
+    """Copy each product of a plan to its readable name, and leave its `mark` (`Plan.mark`)."""
     with _publishing(root, plan) as record:
         _take(root, plan, record, root, record["stamp"])
         mark.touch()
@@ -133,7 +133,7 @@ def failed_variants(root: Path, variants: Iterable[Sequence[str]]) -> dict[tuple
 
 @contextmanager
 def _publishing(root: Path, plan: str) -> Iterator[dict[str, Any]]:
-    """Hold the plain names under `root` for a block, and yield the record of a plan."""
+    """Hold the readable names under `root` for a block, and yield the record of a plan."""
     record = read_plan(root, plan)
     use_tasks_of(record)
     with exclusive_lock(root / "store" / "published", f"publishing in {root}", patience=FOREVER):

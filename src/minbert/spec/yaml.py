@@ -152,7 +152,7 @@ def validated(model: type[Model], values: Mapping[str, Any], where: str = "") ->
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        found: dict[str, list[Any]] = {}  # each member of a union has an error of its own
+        found: dict[str, list[Any]] = {}  # each member of a union has its own error
         for item in error.errors(include_url=False):
             found.setdefault(".".join(_place(values, item)), []).append(item)
         with inside(where):

@@ -5,7 +5,7 @@ the workflow that started last says. Else all that may differ under one key (dev
 the record of the plan that a job belongs to, with what that plan publishes. Its name is a hash of
 its content, so that plans of other settings, side by side on one results folder, do not meet.
 
-Results have records of their own: how a run came out, what a data set holds, what labels it got. A
+Results have separate records: how a run came out, what a data set holds, what labels it got. A
 damaged one stops nobody who can do without it.
 """
 
@@ -21,10 +21,10 @@ from minbert.base.files import read_json, write_json
 from minbert.store.job import node_folder
 from minbert.store.node import KINDS, digest
 
-PUBLISHED = "published.json"  # beside the plain names: which plan they are of
-ONLY = "only"  # where, below the results root, a part of the grids has its plain names
-SCORES = "tables/scores.parquet"  # the plain name of the scores of all papers together
-VARIANTS = "variants.tsv"  # the plain name of the list of every variant's stages
+PUBLISHED = "published.json"  # beside the readable names: which plan they are of
+ONLY = "only"  # where, below the results root, a part of the grids has its readable names
+SCORES = "tables/scores.parquet"  # the readable name of the scores of all papers together
+VARIANTS = "variants.tsv"  # the readable name of the list of every variant's stages
 VARIANT_COLUMNS = ("paper", "variant", "stage", "tasks", "key", "start", "label", "row")
 """The columns of `VARIANTS`, and what the rows of a record's `variants` are."""
 ADOPTED = "adopted.json"
@@ -90,7 +90,7 @@ def read_plan(root: Path, plan: str) -> dict[str, Any]:
 
 
 def products(root: Path, record: Mapping[str, Any]) -> dict[str, Path]:
-    """Return {plain name: keyed file} of what a plan publishes but scores, which are joined."""
+    """Return {readable name: keyed file} of what a plan publishes but scores, which are joined."""
     return {
         f"{name}{Path(file).suffix}": node_folder(root, kind, key) / file
         for name, kind, key in record["shown"]
@@ -116,9 +116,9 @@ def published_plans(root: Path) -> list[str]:
 
 
 def held(folder: Path) -> dict[str, Any]:
-    """Return what is said of the plain names in `folder`; nothing if it is missing or damaged.
+    """Return what is said of the readable names in `folder`; nothing if it is missing or damaged.
 
-    `plan` made them, and its `stamp` is "" unless all are in place; `names` are the plain names.
+    `plan` made them, and its `stamp` is "" unless all are in place; `names` are the readable names.
     """
     try:
         return read_json(folder / PUBLISHED)

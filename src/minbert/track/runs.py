@@ -33,7 +33,7 @@ _COSTS = ("seconds", "steps", "tokens_per_second", "peak_memory_bytes", "peak_de
 def describe_run(job: Job) -> dict[str, Any]:
     """Return what `Journal.start` needs of a training job."""
     owner, key, seed = job.described["owner"], job.described["key"], job.seed
-    # MLflow's table cuts long names: tasks have a column of their own.
+    # MLflow's table cuts long names: tasks have a separate column.
     name, _, tasks = job.described["title"].rpartition(" . ")
     own = {"variant": owner["variant"], "stage": owner["stage"], "seed": seed, "tasks": tasks}
     tags = {"minbert.key": key, "minbert.seed": seed, Tag.HOST: os.uname().nodename}

@@ -56,7 +56,7 @@ def restored(now: Any, state: Any) -> Any:
 
 
 def default_generators(device: torch.device) -> list[Generator]:
-    """Return torch's default random generators, of the CPU and, if that is another, of `device`."""
+    """Return torch's default random generators, of the CPU and, if different, of `device`."""
     found = [torch.default_generator]
     if device.type == "cuda":
         found.append(torch.cuda.default_generators[device.index])

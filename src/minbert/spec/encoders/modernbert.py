@@ -37,7 +37,7 @@ class ModernBert(Architecture):
         "global_base": "global_rope_theta",
         "local_base": "local_rope_theta",
     }
-    # The last three are what transformers 5 writes in place of the settings above.
+    # The last three are what transformers 5 writes instead of the settings above.
     only = {
         **dict.fromkeys(("attention_bias", "mlp_bias", "norm_bias"), False),
         **dict.fromkeys(("rope_scaling", "rope_parameters", "layer_types")),
