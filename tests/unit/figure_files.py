@@ -13,7 +13,7 @@ from factories import history, put_rows, score
 from minbert.data.examples import Example, write_examples
 from minbert.data.labels import SCHEMA as LABELS
 from minbert.evaluate.scoring import overall
-from minbert.figures.inputs import Inputs
+from minbert.figures.read import Inputs
 from minbert.spec.task import TASKS
 from minbert.train.history import PREDICTIONS
 
@@ -178,8 +178,8 @@ def make_inputs(
 ) -> Inputs:
     """Return inputs of every sort, with their files in `folder`.
 
-    Each variant, of which there may be labels, has one stage, `main`. The files of those `absent`
-    are named but not there; `seeds` are the same for all.
+    Each variant, of which there may be labels, has one stage, `main`, whose key is its name. The
+    files of those `absent` are named but not there; `seeds` are the same for all.
     """
     names, found = list(variants), qualities(variants)
     there = {name: quality for name, quality in found.items() if name not in absent}
@@ -188,18 +188,18 @@ def make_inputs(
         write_history(at / "history.parquet", tasks, quality, seed, epochs, adapters=adapters)
         write_predictions(at / "predictions.parquet", tasks, quality, seed)
 
-    def files(name: str, file: str) -> dict[int, Path]:
-        return {seed: folder / name / f"seed{seed}" / f"{file}.parquet" for seed in seeds}
-
     return Inputs(
         variants=variants if isinstance(variants, Mapping) else {n: n.upper() for n in names},
-        histories={name: {"main": files(name, "history")} for name in names},
-        predictions={name: dict.fromkeys(tasks, files(name, "predictions")) for name in names},
+        runs={f"{n}.{s}": folder / n / f"seed{s}" / "run.json" for n, s in product(names, seeds)},
         scores={paper: write_scores(folder / "scores.parquet", paper, there, seeds, tasks)},
         papers=[
             {
                 **{"paper": paper, "rule": "normalised", "overall_tasks": OVERALL, "rows": []},
-                **{"selection_split": "dev", **(about or {})},
+                "selection_split": "dev",
+                "seeds": seeds,
+                "variants": [{"name": n, "tasks": dict.fromkeys(tasks, n)} for n in names],
+                "stages": {n: [{"name": "main", "key": n}] for n in names},
+                **(about or {}),
             }
         ],
     )

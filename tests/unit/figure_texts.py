@@ -17,8 +17,8 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from minbert.figures import style
-from minbert.figures.inputs import Drawn, Inputs
 from minbert.figures.make import drawn_kind
+from minbert.figures.read import Drawn, Inputs
 from minbert.spec.figures import FIGURE_KINDS
 
 STAMP = "commit 0123456789  backbone google-bert/bert-base-uncased  data real  5 seeds"

@@ -13,8 +13,8 @@ from matplotlib.image import imread
 
 from minbert.base.errors import UserError
 from minbert.figures import style
-from minbert.figures.inputs import Inputs
 from minbert.figures.make import draw
+from minbert.figures.read import Inputs
 from minbert.spec.architecture import BERT_BASE
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "figures"
@@ -80,7 +80,7 @@ def said(names: list[str]) -> dict[str, Any]:
             for n, name in enumerate(names)
         ],
         "stages": {
-            name: [stage(tasks, shared_layers=depth, fused=["a/lmrd", "b/own"][: 2 * (n < 3)])]
+            name: [stage(tasks, key=name, shared_layers=depth, fused=["a/lmrd", "b/own"] * (n < 3))]
             for n, (name, depth) in enumerate(zip(names, depths * 8, strict=False))
         },
     }
@@ -105,8 +105,8 @@ def over_all(folder: Path, seeds: int) -> Inputs:
         paper: write_scores(folder / paper, paper, qualities(many(4)), range(seeds), tested=["v0"])
         for paper in PAPERS
     }
-    about = {"rule": "normalised", "overall_tasks": OVERALL, "rows": rows}
-    return Inputs(scores=scores, papers=[{"paper": paper, **about} for paper in PAPERS])
+    about = {"rule": "normalised", "overall_tasks": OVERALL, "rows": rows, "seeds": range(seeds)}
+    return Inputs({}, [{"paper": paper, **about} for paper in PAPERS], scores=scores)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Inputs]:
 def of_case(case: str, inputs: Inputs) -> Inputs:
     """Return the inputs of a case: transfers start from others."""
     stages = {
-        f"v{n}": [stage({second: task(), first: task(trained=False)}, start=f"v4/{first}")]
+        f"v{n}": [
+            stage({second: task(), first: task(trained=False)}, key=f"v{n}", start=f"v4/{first}")
+        ]
         for n, (first, second) in enumerate(MOVES)
     }
     if case != "transfer":
@@ -192,33 +194,24 @@ def test_files_have_the_same_bytes_twice(results: dict[str, Inputs], tmp_path: P
     assert b"/Title (T)" in pdf and b"/Subject (C)" in pdf
     assert b"/Type3" not in pdf, "text can be edited"
     assert imread(tmp_path / "a.png").shape[1] == style.WIDE * 300
-    none = Inputs(scores={"p": tmp_path / "no"}, papers=results["1"].papers)
+    none = replace(results["1"], variants={}, scores={"hybrid-bert": tmp_path / "no"})
     save(tmp_path / "s", none, "ranking", {}, size=(5, 4), bare=True, formats=("png",))
     assert imread(tmp_path / "s.png").shape[:2] == (1200, 1500)
 
 
-TABLE = {"show": "tables", "tables": [TABLES[0]]}
-
-
 @pytest.mark.parametrize(
-    ("kind", "options", "message"),
+    ("options", "message"),
     [
-        ("ranking", {"split": "train"}, "'split' is 'train'; expected 'dev' or 'test'"),
-        ("curves", {"smooth": 1}, "'smooth' is 1; expected .*less than 1"),
-        ("curves", {"task": "stt"}, "no training loss of task 'stt'"),
-        ("curves", {"show": "runs", "pairs": [["v1"]]}, r"'pairs\.0"),
-        ("curves", TABLE | {"tables": [TABLES[0] | {"los": [1]}]}, r"unknown key 'tables\.0\.los'"),
-        ("curves", TABLE | {"tables": [TABLES[0] | {"stage": "mian"}]}, "main. Did you mean"),
-        ("curves", TABLE | {"tables": [TABLES[0] | {"task": "stt"}]}, "has no 'stt'.* you mean"),
-        ("sweep", {"x": "X", "lines": {"a": {}}}, r"'lines\.a'"),
+        ({"task": "stt"}, "no training loss of task 'stt'"),
+        ({"show": "tables", "tables": [TABLES[0] | {"stage": "mian"}]}, "main. Did you mean"),
+        ({"show": "tables", "tables": [TABLES[0] | {"task": "stt"}]}, "has no 'stt'.* you mean"),
     ],
 )
-def test_wrong_options_are_named(
-    kind: str, options: dict[str, Any], message: str, results: dict[str, Inputs], tmp_path: Path
+def test_what_runs_do_not_have_is_named(
+    options: dict[str, Any], message: str, results: dict[str, Inputs]
 ) -> None:
     with pytest.raises(UserError, match=message):
-        save(tmp_path / "no", results["1"], kind, options)
-    assert list(tmp_path.iterdir()) == []
+        drawn("curves", results["1"], **options)
 
 
 def test_the_check_of_texts_finds_faults() -> None:

@@ -21,7 +21,7 @@ FIGURES = """\
 figures:
   ranked: {kind: ranking, title: T}
   curved: {kind: curves, title: Losses}
-  broken: {kind: ranking, title: T, options: {split: test}}
+  broken: {kind: curves, title: T}
   there: {kind: ranking, title: There}
 """
 
@@ -35,7 +35,7 @@ def test_figures_are_drawn_from_what_there_is(trained_plan: Plan, tmp_path: Path
     nodes = {name: plan.shown[f"figures/one/{name}"] for name in ("ranked", "broken", "there")}
     path = description_path(root, "figure", nodes["broken"].key)
     described = read_json(path)
-    described["spec"]["draw"]["options"] = {"split": "neither"}
+    described["spec"]["draw"]["options"] = {"task": "neither"}
     write_json(path, described)
     write_text(nodes["there"].folder(root) / "figure.pdf", "")
     Image.new("L", (99, 99)).save(nodes["there"].folder(root) / "figure.png")
@@ -50,7 +50,7 @@ def test_figures_are_drawn_from_what_there_is(trained_plan: Plan, tmp_path: Path
             assert image.width == wide * 300
     assert b"/Title (one: Losses)" in (published / "curved.pdf").read_bytes()
     assert (published / "there.pdf").read_bytes() == b"", "what is there is not drawn again"
-    assert (fault := "figures/one/broken: not drawn: figure 'ranking': 'split' is") in printed
+    assert (fault := "figures/one/broken: not drawn: figure 'curves': variant") in printed
     with Image.open(published / "broken.png") as image:
         assert fault in image.info["Description"], "its picture says so"
     assert not nodes["ranked"].folder(root).exists(), "keyed folders are complete"

@@ -6,23 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from factories import edit_rows, history, put_rows
 from figure_files import OVERALL, Row, make_inputs
 from figure_texts import drawn
 from matplotlib import colormaps
-from scipy.stats import binomtest, t
+from scipy.stats import t
 
 from minbert.base.errors import UserError
 from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.seeds import Interval, interval
 from minbert.figures import style
-from minbert.figures.histories import read_histories
-from minbert.figures.predictions import binned, calibration_error, wilson
+from minbert.figures.predictions import binned, calibration_error
+from minbert.figures.read import Inputs, published
 from minbert.figures.rows import step
 from minbert.figures.scatter import single_run
-from minbert.figures.scored import published
 
 
 def test_an_epoch_ends_where_dev_is_scored_and_training_may_be_logged_every_few_steps(
@@ -30,29 +30,24 @@ def test_an_epoch_ends_where_dev_is_scored_and_training_may_be_logged_every_few_
 ) -> None:
     rows: list[Row] = [(n, "train", "overall", "loss", 8.0 / n) for n in (2, 4, 8)]
     rows += [(10, "dev", "sst", "accuracy", 0.5)]
-    seeds = {n: history(tmp_path / str(n), *rows, length=5) for n in (7, 3)}
-    curve = read_histories(seeds)["train", "overall", "loss"]
+    runs = {
+        f"k.{n}": history(tmp_path / str(n) / "history.parquet", *rows, length=5) for n in (7, 3)
+    }
+    curves = Inputs({}, [{"seeds": [7, 3]}], runs).curves({"key": "k"})
+    curve = curves["train", "overall", "loss"]
     np.testing.assert_allclose(curve.index, [0.4, 0.8, 1.6])
     assert curve[3].tolist() == curve[7].tolist() == [4, 2, 1]
 
 
 def test_calibration_golden() -> None:
     score, label = np.array([0.05, 0.15, 0.95, 1.0, 0.45]), np.array([0.0, 1, 1, 0, 1])
-    examples, mean, share = binned(score, label)
-    np.testing.assert_allclose(examples[[0, 1, 4, 9]], [1, 1, 1, 2])
-    np.testing.assert_allclose(mean[[0, 1, 4, 9]], [0.05, 0.15, 0.45, 0.975])
-    np.testing.assert_allclose(share[[0, 1, 4, 9]], [0, 1, 1, 0.5])
-    assert np.isnan(share[5]), "the bin is empty"
+    bins = binned(score, label)
+    assert bins.index.tolist() == [0, 1, 4, 9], "the others are empty"
+    np.testing.assert_allclose(bins.examples, [1, 1, 1, 2])
+    np.testing.assert_allclose(bins.score, [0.05, 0.15, 0.45, 0.975])
+    np.testing.assert_allclose(bins.share, [0, 1, 1, 0.5])
     error = (0.05 + 0.85 + 0.55 + 2 * 0.475) / 5
     assert calibration_error(score, label) == pytest.approx(error)
-
-
-def test_wilson_is_scipys() -> None:
-    hits, counts = [0, 3, 7, 120], [7, 7, 7, 400]
-    found = wilson(np.divide(hits, counts), np.array(counts))
-    for hit, count, *ends in zip(hits, counts, *found, strict=True):
-        known = binomtest(hit, count).proportion_ci(method="wilson")
-        assert ends == pytest.approx([known.low, known.high], abs=1e-6)
 
 
 def test_a_published_number_meets_the_interval_of_a_single_run() -> None:
@@ -87,14 +82,13 @@ def test_a_step_is_named_by_what_it_adds(label: str, other: str, said: str) -> N
     assert step(label, other, {"MTP": "max pooling", "SGD": "descent"}) == said
 
 
-@pytest.mark.parametrize("colors", ["Blues", "PuOr"])
-def test_words_on_a_heat_map_can_be_read_on_every_colour(colors: str) -> None:
-    values = np.linspace(0, 1, 51)[None]
+def test_words_on_a_heat_map_can_be_read_on_every_colour() -> None:
+    values = pd.DataFrame([np.linspace(0, 1, 51)])
     with style.style():
         _, (axes,) = style.panels(1, 1)
-        style.heat_map(axes, values, [["w"] * 51], ["r"], [""] * 51, (0, 1), colors)
-    for value, text in zip(values[0], axes.texts, strict=True):
-        rgb = np.array(colormaps[colors](value)[:3])
+        style.heat_map(axes, values, values.astype(str))
+    for value, text in zip(values.loc[0], axes.texts, strict=True):
+        rgb = np.array(colormaps["Blues"](value)[:3])
         linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
         behind = float(linear @ [0.2126, 0.7152, 0.0722])
         ink = {"black": 0.0, "white": 1.0}[text.get_color()]
@@ -150,20 +144,17 @@ def test_what_a_paper_did_not_print_is_not_in_the_legend(tmp_path: Path) -> None
 
 
 def test_what_transfer_cannot_show_is_an_error(tmp_path: Path) -> None:
-    tasks = {"sst": {"trained": False}, "para": {"trained": True}}
-    moved = {"start": "c/sst", "spec": {"tasks": tasks}}
-    stages = {"a": [moved], "b": [moved], "c": [{"start": None}]}
-    inputs = make_inputs(tmp_path, "abc", tasks=("sst", "para"), about={"stages": stages})
-    with pytest.raises(UserError, match="'b', of sst and para, starts from c/sst; expected one"):
-        drawn("transfer", inputs, "a b c")
-    tasks["sst"]["trained"] = True
-    with pytest.raises(UserError, match="'a', of sst and para, starts from"):
-        drawn("transfer", inputs, "a c")
+    tasks = {"sst": {"trained": True}, "para": {"trained": True}}
+    moved = {"start": "b/sst", "spec": {"tasks": tasks}}
+    stages = {"a": [moved], "b": [{"start": None}]}
+    inputs = make_inputs(tmp_path, "ab", tasks=("sst", "para"), about={"stages": stages})
+    with pytest.raises(UserError, match="'a', of sst and para, starts from b/sst; expected one"):
+        drawn("transfer", inputs, "a b")
 
 
 def test_variants_of_other_examples_are_refused(tmp_path: Path) -> None:
     inputs = make_inputs(tmp_path, "ab", tasks=("sst",))
-    path = inputs.predictions["b"]["sst"][0]
+    (path,) = inputs.predictions("b", "sst")
     edit_rows(path, lambda row: row.update(id=f"x{row['id']}"))
     with pytest.raises(UserError, match=r"its dev examples of 'sst' are not those of"):
         drawn("confusion-matrix", inputs, "a b", task="sst")

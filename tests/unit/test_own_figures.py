@@ -13,7 +13,7 @@ from figure_texts import drawn, texts_of
 from own_tasks import NEWS, RANK, SAME, own, using
 
 from minbert.evaluate.reading import GUESS
-from minbert.figures.inputs import Inputs
+from minbert.figures.read import Inputs
 from minbert.figures.style import style
 
 VARIANTS = {"a": "one", "b": "two"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from factories import drawn, make_plan, training
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
-from minbert.figures.inputs import Inputs
 from minbert.figures.make import inputs_of
+from minbert.figures.read import Inputs
 from minbert.plan import outputs
 from minbert.plan.plan import Plan
 from minbert.store.job import Job
@@ -59,10 +60,10 @@ def test_a_figure_is_drawn_from_runs_scores_and_what_is_said_of_the_paper(tmp_pa
     found = read(made)
     assert found.variants == {"a": "The first", "b.c": "b.c", "sts-only": "sts-only"}
     first, second = (training(made, "b.c", name) for name in ("s1", "s2"))
-    assert found.histories["b.c"]["s2"][7] == second.folder(made.root, 7) / "history.parquet"
-    assert found.histories["b.c"]["s1"][0] == first.folder(made.root, 0) / "history.parquet"
-    predicted = {task: of[0].parent for task, of in found.predictions["b.c"].items()}
-    assert predicted == {"sst": second.folder(made.root, 0), "sts": first.folder(made.root, 0)}
+    assert found.keys["b.c"] == {"sst": second.key, "sts": first.key}
+    assert [stage["key"] for stage in found.about["stages"]["b.c"]] == [first.key, second.key]
+    for run, seed in product((first, second), (0, 7)):
+        assert found.runs[f"{run.key}.{seed}"].parent == run.folder(made.root, seed)
     scores = made.shown["scores/one"].folder(made.root) / "scores.parquet"
     assert found.scores == {"one": scores} and found.about["rule"] == "normalised"
     assert found.about["selection_split"] == "dev" and found.about["architecture"]["layers"] == 2
@@ -93,6 +94,10 @@ def test_figures_over_all_papers(tmp_path: Path) -> None:
             "'d' is no variant with results that it shows",
         ),
         ("curves, options: {show: tables}", "options: 'show: tables' and the option"),
+        ("curves, options: {smooth: 1}", "'smooth' is 1; expected"),
+        ("curves, options: {show: runs, pairs: [[a]]}", "'pairs.0"),
+        ("curves, options: {show: tables, tables: [{los: 1}]}", "unknown key 'tables.0.los'"),
+        ("sweep, options: {x: X, lines: {a: {}}}", "'lines.a'"),
         ("calibration", "kind 'calibration' shows 1 or more variants scored on none (binary), fo"),
         ("ranking, variants: [d]", "'d' is no variant with results that"),
         ("confusion-matrix, variants: [sts-only]", "'sts-only' is no variant scored on sst"),
@@ -114,15 +119,16 @@ def test_a_part_leaves_out_a_figure_that_has_too_little_to_show(tmp_path: Path) 
 
 
 def test_absent_runs_are_named_and_many_are_counted(tmp_path: Path) -> None:
-    there, gone = tmp_path / "there", tmp_path / "gone"
-    there.touch()
-    files = {"a": [there, gone], "b": [gone, gone], "c": [there, there]}
-    predictions = {name: {"sst": dict(enumerate(paths))} for name, paths in files.items()}
-    labels = {name: name.upper() for name in files}
-    few = Inputs(labels, predictions=predictions)
-    assert few.absent == ["Failed or not run: A (seed 1), B (seed 0, 1)."]
-    rows = {f"row {number}": {"sst": {0: gone}} for number in range(40)}
-    (said,) = Inputs({name: name for name in rows}, predictions=rows).absent
-    assert said.startswith("Failed or not run: row 0 (seed 0), ") and said.endswith(
-        "row 7 (seed 0) and 32 more."
-    )
+    (tmp_path / "predictions.parquet").touch()
+    there, gone = tmp_path / "run.json", tmp_path / "gone" / "run.json"
+
+    def absent(files: dict[str, list[Path]]) -> list[str]:
+        runs = {f"{n}.{seed}": path for n, of in files.items() for seed, path in enumerate(of)}
+        about = {"seeds": [0, 1], "variants": [{"name": n, "tasks": {"sst": n}} for n in files]}
+        return Inputs({name: name.upper() for name in files}, [about], runs).absent
+
+    few = {"a": [there, gone], "b": [gone, gone], "c": [there, there]}
+    assert absent(few) == ["Failed or not run: A (seed 1), B (seed 0, 1)."]
+    (said,) = absent({f"row {number}": [there, gone] for number in range(40)})
+    assert said.startswith("Failed or not run: ROW 0 (seed 1), ")
+    assert said.endswith("ROW 7 (seed 1) and 32 more.")

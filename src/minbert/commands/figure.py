@@ -1,6 +1,5 @@
 """`minbert figure`: a published figure drawn again, in another format or size."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from minbert.base.errors import UserError, did_you_mean
@@ -15,7 +14,7 @@ def draw(
     root: Path,
     name: str,
     form: str | None,
-    size: Sequence[float] | None,
+    size: tuple[float, float] | None,
     no_title: bool,
     out: Path | None,
 ) -> Path:

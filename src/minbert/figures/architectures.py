@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter
 
 from minbert.figures import style
-from minbert.figures.inputs import Drawn, Inputs
+from minbert.figures.read import Drawn, Inputs
 from minbert.spec.architecture import Architecture, architecture_of, shared_parts
 from minbert.spec.figures import Options
 from minbert.spec.task import TASKS
@@ -16,7 +16,7 @@ _SHARED, _OWN, _HEAD = "#56B4E9", "#F5D9A8", "#FFFFFF"
 _GAP = 0.06  # between boxes, which are a unit wide for each task
 
 
-def architectures(_: Options, inputs: Inputs) -> Drawn:
+def architectures(_: Options, inputs: Inputs) -> Drawn | None:
     """Draw each variant's last stage, from its resolved spec and the backbone's shapes.
 
     A box over all columns is shared by all tasks; boxes side by side are one copy per task.
@@ -24,7 +24,7 @@ def architectures(_: Options, inputs: Inputs) -> Drawn:
     stages = [inputs.about["stages"][name][-1] for name in inputs.variants]
     counts = [stage["parameters"] for stage in stages]
     if not all(counts):
-        return style.nothing("the backbone's shapes are not known yet"), []
+        return None
     arch = architecture_of(inputs.about["architecture"])
     figure, panels = style.panels(len(stages), 2.9, sharey=True)
     labels = inputs.variants.values()
@@ -58,15 +58,13 @@ def _model(axes: Axes, spec: Mapping[str, Any], arch: Architecture) -> None:
     of_heads = ((TASKS[name].title, of["head"]) for name, of in tasks.items())
     rows.append((high, _HEAD, [f"{task}\n{of['name']}, {of['depth']}" for task, of in of_heads]))
     floor = 0.0
+    box: style.Look = {"edgecolor": "0.2", "linewidth": 0.5, "align": "edge", "clip_on": False}
     for height, color, texts in rows:
         width = len(tasks) / len(texts)
-        for left, text in ((n * width, text) for n, text in enumerate(texts) if text):
-            box: style.Look = {"color": color, "edgecolor": "0.2", "linewidth": 0.5}
-            axes.bar(left, height - _GAP, width - _GAP, floor, align="edge", clip_on=False, **box)
-            at = left + (width - _GAP) / 2, floor + (height - _GAP) / 2
-            axes.text(
-                *at, text, ha="center", va="center", fontsize=min(5.5, 14 * width / len(tasks))
-            )
+        lefts = [n * width for n, text in enumerate(texts) if text]
+        boxes = axes.bar(lefts, height - _GAP, width - _GAP, floor, color=color, **box)
+        font = min(5.5, 14 / len(texts))
+        axes.bar_label(boxes, [*filter(None, texts)], label_type="center", fontsize=font)
         floor += height
     axes.margins(x=0.01)
     axes.set_axis_off()

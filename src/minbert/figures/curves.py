@@ -8,23 +8,30 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from minbert.base.errors import UserError, did_you_mean
-from minbert.figures import histories, style
-from minbert.figures.inputs import Drawn, Inputs, task_title
-from minbert.figures.scored import FLOOR, PaperScores, measure_of, title_of
+from minbert.figures import read, style
+from minbert.figures.read import (
+    FLOOR,
+    Drawn,
+    Inputs,
+    PaperScores,
+    recorded_as,
+    task_title,
+    title_of,
+)
 from minbert.spec.figures import Curves
 from minbert.spec.task import TASKS
 
 DEV, TRAIN = style.LOOKS[:2]
 _LINES = "Lines: mean over seeds; bands: smallest to largest seed."
 
-Runs = dict[str, histories.Curves]
+Runs = dict[str, read.Curves]
 """What the runs of each variant recorded."""
 
 
 def curves(options: Curves, inputs: Inputs) -> Drawn | None:
     """Draw what `options.show` says."""
     views = {"scores": _scores, "runs": _runs, "tables": _tables, "cosines": _cosines}
-    found = histories.last_stages(inputs)
+    found = inputs.last_stages()
     if not found and options.show != "tables":
         return None
     return views.get(options.show, _loss)(options, inputs, found)
@@ -86,15 +93,15 @@ def _loss(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
 
 def _scores(_: Curves, inputs: Inputs, found: Runs) -> Drawn:
     """A panel for the overall score and each task, a line per variant; train is thin."""
-    measures, paper = histories.dev_measures(inputs, found), PaperScores(inputs)
+    measures, paper = inputs.measures(found), PaperScores(inputs)
     figure, panels = style.panels(len(measures), 1.75, 2, xlabel="Epoch")
-    for axes, of in zip(panels, measures, strict=True):
+    for axes, measure in zip(panels, measures, strict=True):
+        of = recorded_as(measure)
         for n, (name, recorded) in enumerate(found.items()):
             _line(axes, recorded.get(("dev", *of)), style.look(n), inputs.variants[name])
             _line(axes, recorded.get(("train", *of)), style.look(n))
-        for floor in paper.floors(found, measure_of(*of)):
-            axes.axhline(floor, **style.FLOOR)
-        axes.set_ylabel(title_of(of[0]))
+        paper.draw_floors(axes, found, measure)
+        axes.set_ylabel(title_of(measure))
     return figure, [
         "Dev scores after each epoch; thin, without bands: on the training batches, during "
         f"training. {FLOOR} {_LINES}",
@@ -121,7 +128,7 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
             # The tasks' dev losses are combined like those of a training step.
             _line(loss, pd.concat(parts).groupby(level=0).agg(spec["reduction"]), DEV, "dev")
             whole = ("train", "overall", paper.rule) in recorded
-            _score(score, paper, name, recorded, "overall" if whole else next(iter(weights)))
+            _score(score, paper, name, recorded, paper.rule if whole else next(iter(weights)))
     return figure, [
         "Loss: per training step, all its tasks combined; on train a running mean over a tenth of "
         "the run, with penalties and dropout; on dev without either. The squared error of numbers "
@@ -137,15 +144,14 @@ def _tables(options: Curves, inputs: Inputs, _: Runs) -> Drawn:
     tables, paper = options.tables, PaperScores(inputs)
     figure, panels = style.panels(2 * len(tables), 1.2, 4, xlabel="Epoch", dense=True)
     for table, loss, score in zip(tables, panels[::2], panels[1::2], strict=True):
-        stages = inputs.histories[table.variant]
+        stages = {stage["name"]: stage for stage in inputs.about["stages"][table.variant]}
         for name, known in ((table.stage, stages), (table.task, TASKS)):
             if name not in known:
                 raise UserError(
                     f"figure 'curves', table '{table.title}': variant '{table.variant}' has no "
                     f"'{name}', only {', '.join(known)}.{did_you_mean(name, known)}"
                 )
-        recorded = histories.read_histories(stages[table.stage])
-        if recorded:
+        if recorded := inputs.curves(stages[table.stage]):
             curve = recorded["train", table.task, "loss"]
             means = curve.groupby(np.ceil(curve.index - 1e-9)).mean()
             _line(loss, means / means.iloc[0], TRAIN, "train")
@@ -160,31 +166,26 @@ def _tables(options: Curves, inputs: Inputs, _: Runs) -> Drawn:
     ]
 
 
-def _score(
-    axes: Axes, paper: PaperScores, name: str, recorded: histories.Curves, task: str
-) -> None:
+def _score(axes: Axes, paper: PaperScores, name: str, recorded: read.Curves, measure: str) -> None:
     """Draw a variant's score on train and dev, and its floor."""
-    metric = paper.rule if task == "overall" else TASKS[task].metric
-    for split, look in (("train", TRAIN), ("dev", DEV)):
-        _line(axes, recorded.get((split, task, metric)), look, split)
-    for floor in paper.floors([name], measure_of(task, metric)):
-        axes.axhline(floor, **style.FLOOR)
-    axes.set_title(title_of(task))
+    for split, look in ("train", TRAIN), ("dev", DEV):
+        _line(axes, recorded.get((split, *recorded_as(measure))), look, split)
+    paper.draw_floors(axes, [name], measure)
+    axes.set_title(title_of(measure))
 
 
 def _printed(axes: Axes, split: str, values: Sequence[float]) -> None:
     """Draw what a paper printed for each epoch, if it did."""
-    look: style.Look = {"color": "0.45", "linestyle": ":", "marker": "o" if split == "dev" else "v"}
     if values:
-        axes.plot(range(1, len(values) + 1), values, **look, label=f"published, {split}")
+        line = axes.plot(range(1, len(values) + 1), values, ":", color="0.45")
+        line[0].set(marker={"train": "v", "dev": "o"}[split], label=f"published, {split}")
 
 
 PAIR, BEFORE, AFTER = "gradient_cosine", "sum_cosine", "update_cosine"  # metrics
 _BY_LAYER = "by layer"
-_SHORT = {"embeddings": "E", "pooler": "P"}
 
 
-def _cosines(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
+def _cosines(options: Curves, inputs: Inputs, found: Runs) -> Drawn | None:
     """Cosines (Yu et al., 2020, section 2), a line per variant.
 
     First between two tasks' gradients of the shared parameters, before surgery; then between a
@@ -193,32 +194,32 @@ def _cosines(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     """
     # In the order of the histories, which is that of the encoder.
     every = dict.fromkeys(of[1:] for recorded in found.values() for of in recorded)
-    groups = [*dict.fromkeys(metric for _, metric in every if metric.startswith(f"{PAIR}/"))]
     shown = [of for of in every if of[1] in (PAIR, AFTER)]
     shown += [(pair, _BY_LAYER) for pair, metric in every if metric == PAIR]
     if not shown:
-        return style.nothing("no gradient surgery, so no cosines"), []
+        return None
+    groups = [*dict.fromkeys(metric for _, metric in every if metric.startswith(f"{PAIR}/"))]
+    layers = [group.replace("/", "_").rpartition("_")[2] for group in groups]
+    ticks = [{"embeddings": "E", "pooler": "P"}.get(name, name) for name in layers]
     figure, panels = style.panels(len(shown), 1.7, sharey="row")
     for axes, (key, metric) in zip(panels, shown, strict=True):
         axes.axhline(0, **style.ZERO)
-        title = " and ".join([*map(task_title, key.split("-")), *["the step"] * (metric == AFTER)])
-        axes.set(title=title, xlabel="Epoch", ylabel="Cosine" if axes in panels[::3] else "")
+        names = [*map(task_title, key.split("-")), *["the step"] * (metric == AFTER)]
+        axes.set(title=" and ".join(names), xlabel="Epoch")
         for n, (name, recorded) in enumerate(found.items()):
-            look, label = style.look(n), inputs.variants[name]
+            curve, smooth = recorded.get(("train", key, metric)), options.smooth
             if metric == _BY_LAYER:
-                curves = [recorded.get(("train", key, group)) for group in groups]
-                means = {at: of.mean() for at, of in enumerate(curves) if of is not None}
-                _line(axes, pd.DataFrame(means).T, look, label)
-            else:
-                curve = recorded.get(("train", key, metric))
-                _line(axes, curve, look, label, options.smooth)
+                of_groups = [recorded.get(("train", key, group)) for group in groups]
+                means = {at: of.mean() for at, of in enumerate(of_groups) if of is not None}
+                curve, smooth = pd.DataFrame(means).T, 0
+            _line(axes, curve, style.look(n), inputs.variants[name], smooth)
             if metric == AFTER:
-                _line(axes, recorded.get(("train", key, BEFORE)), look, "", options.smooth)
+                _line(axes, recorded.get(("train", key, BEFORE)), style.look(n), "", smooth)
         if metric == _BY_LAYER:
-            names = (group.partition("/")[2] for group in groups)
-            ticks = [_SHORT.get(name, name.rpartition("_")[2]) for name in names]
             axes.set_xticks(range(len(ticks)), ticks)
             axes.set_xlabel("Layer (E: embeddings, P: pooler)")
+    for axes in panels[::3]:
+        axes.set_ylabel("Cosine")
     return figure, [
         "Cosines between gradients of the shared parameters. A task and the step: its gradient and "
         "the actual step, after surgery; thin: and the plain sum, before surgery. By layer: mean "

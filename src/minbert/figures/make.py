@@ -6,10 +6,9 @@ from typing import Any
 
 from minbert.base.environment import commit
 from minbert.figures import style
-from minbert.figures.inputs import Drawn, Inputs
+from minbert.figures.read import Drawn, Inputs
 from minbert.spec.figures import FIGURE_KINDS, Options
 from minbert.spec.parts import load_part
-from minbert.spec.yaml import validated
 from minbert.store.job import Job
 
 
@@ -20,25 +19,9 @@ def make(job: Job) -> None:
 
 def inputs_of(job: Job) -> Inputs:
     """Return the inputs of a figure's job, from what is said of its papers (`plan.outputs`)."""
-    about, shown = job.spec["papers"][0], job.spec["draw"]["variants"]
-    tasks = {of["name"]: of["tasks"] for of in about["variants"]}
-
-    def files(key: str, name: str) -> dict[int, Path]:
-        return {n: job.need(f"run.{key}.{n}").with_name(name) for n in about["seeds"]}
-
-    return Inputs(
-        variants={name: about["labels"][name] for name in shown},
-        histories={
-            name: {of["name"]: files(of["key"], "history.parquet") for of in about["stages"][name]}
-            for name in shown
-        },
-        predictions={
-            name: {task: files(key, "predictions.parquet") for task, key in tasks[name].items()}
-            for name in shown
-        },
-        scores=job.needs("scores"),
-        papers=job.spec["papers"],
-    )
+    papers = job.spec["papers"]
+    variants = {name: papers[0]["labels"][name] for name in job.spec["draw"]["variants"]}
+    return Inputs(variants, papers, job.needs("run"), job.needs("scores"))
 
 
 def draw(
@@ -47,7 +30,7 @@ def draw(
     stem: Path,
     *,
     formats: Sequence[str] = ("png", "pdf"),
-    size: Sequence[float] | None = None,
+    size: tuple[float, float] | None = None,
     bare: bool = False,
 ) -> None:
     """Save the figure of a planned `spec` as `STEM.FORMAT`.
@@ -57,7 +40,7 @@ def draw(
     option or file.
     """
     kind, drawn, first = spec["kind"], spec["draw"], spec["papers"][0]
-    options = validated(FIGURE_KINDS[kind], drawn["options"], f"figure '{kind}'")
+    options = FIGURE_KINDS[kind](**drawn["options"])
     title = f"{spec['paper']}: " * bool(drawn["variants"]) + drawn["title"]
     data = ", ".join(dict.fromkeys(of["data"] for of in spec["papers"]))
     made_from = f"commit {commit()}  backbone {first['backbone']}  data {data}"

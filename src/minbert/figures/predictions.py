@@ -6,18 +6,18 @@ from itertools import chain
 from statistics import fmean
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
+from scipy.special import betaincinv
 
 from minbert.evaluate.reading import GUESS, METRIC_TITLES, Predicted, read_predicted
 from minbert.evaluate.score import against_floor
-from minbert.evaluate.scoring import accuracy, macro_f1, score_task
-from minbert.evaluate.seeds import NORMAL, Interval
+from minbert.evaluate.scoring import Floats, accuracy, macro_f1, score_task
+from minbert.evaluate.seeds import Interval
 from minbert.figures import style
-from minbert.figures.inputs import Drawn, Inputs, Values, listed, mean_of, present
+from minbert.figures.read import Drawn, Inputs, listed, mean_of
 from minbert.spec.figures import OneTask
 from minbert.spec.task import TASKS
-
-MOST_PANELS = 12  # more variants would not fit on a page
 
 
 def panel_each(
@@ -30,37 +30,33 @@ def panel_each(
     """Return a figure with a panel for each variant that has predictions on dev of `options.task`.
 
     `draw` gets the axes and the predictions, and returns the lines of the panel's head below the
-    label. `note` says what is drawn. Not more than `MOST_PANELS` are shown. If a half of dev chose
-    the epochs of some, all are shown on the other half. Variants of different data raise
-    `UserError`.
+    label. `note` says what is drawn. If a half of dev chose the epochs of some, all are shown on
+    the other half. Variants of different data raise `UserError`.
     """
-    task, labels = options.task, inputs.variants
-    files = {name: present(inputs.predictions[name].get(task, {})).values() for name in labels}
-    there = [name for name, paths in files.items() if paths]
-    if not there:
+    task = options.task
+    every = {label: inputs.predictions(name, task) for name, label in inputs.variants.items()}
+    files = [(label, paths) for label, paths in every.items() if paths]
+    if not files:
         return None
-    shown = there[:MOST_PANELS]
-    more = len(there) - len(shown)
-    read = read_predicted(chain(*(files[name] for name in shown)), task)
-    found = read.split([len(files[name]) for name in shown])
-    figure, panels = style.panels(len(found), height)
-    for axes, name, one in zip(panels, shown, found, strict=True):
+    read = read_predicted(chain(*(paths for _, paths in files)), task)
+    found = read.split([len(paths) for _, paths in files])
+    figure, panels = style.panels(len(files), height)
+    for axes, (label, _), one in zip(panels, files, found, strict=True):
         tests = [against_floor(task, prediction, one.label) for prediction in one.prediction]
-        lines = [style.shorten(labels[name], 30), *draw(axes, one)]
+        lines = [style.shorten(label, 30), *draw(axes, one)]
         if low := sum(not test.learned for test in tests):
             lines.append(f"\u00d7 not above the floor: {low} of {len(tests)} seeds")
         axes.set_title("\n".join(lines), fontsize=7.5)
     seeds = mean_of(len(one.prediction) for one in found)
     return figure, [
-        f"n = {len(found[0].ids)} dev {'pairs' if TASKS[task].pair else 'examples'}, {seeds}; in "
+        f"n = {len(read.ids)} dev {'pairs' if TASKS[task].pair else 'examples'}, {seeds}; in "
         f"brackets: smallest and largest seed. {note}",
         f"Floor ({GUESS}): {tests[0].floor:.3g}. \u00d7: not above it at the 5 % level.",
-        f"Not shown, for lack of space: {more} more variants." * bool(more),
     ]
 
 
 def head(
-    measure: str, score: Callable[[Values, Values], float], predicted: Values, label: Values
+    measure: str, score: Callable[[Floats, Floats], float], predicted: Floats, label: Floats
 ) -> str:
     """Return the mean score over the seeds in `predicted` [seeds, n], the smallest and largest."""
     found = [score(of_seed, label) for of_seed in predicted]
@@ -79,20 +75,18 @@ def confusion_matrix(options: OneTask, inputs: Inputs) -> Drawn | None:
     below it the number of examples per seed.
     """
     about = TASKS[options.task]
-    classes = about.classes
 
     def draw(axes: Axes, one: Predicted) -> list[str]:
         # Of each true class [rows] what it was predicted as [columns], over all seeds.
-        true, edges = np.broadcast_to(one.label, one.prediction.shape), np.arange(classes + 1) - 0.5
-        counts, *_ = np.histogram2d(true.ravel(), one.prediction.ravel(), (edges, edges))
-        shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
-        words = [
-            [f"{share:.2f}\n{count / len(true):.0f}" for share, count in zip(*row, strict=True)]
-            for row in zip(shares, counts, strict=True)
-        ]
-        apart = 1 + (classes - 1) // MOST_WRITTEN
-        names = [str(n) * (n % apart == 0) for n in range(classes)]
-        style.heat_map(axes, shares, words * (apart == 1), names, names, (0, 1))
+        true = np.tile(one.label, len(one.prediction))
+        found, known = pd.crosstab(true, one.prediction.ravel()), range(about.classes)
+        counts = found.reindex(index=known, columns=known, fill_value=0)
+        shares = counts.div(counts.sum(axis=1).clip(lower=1), axis=0)
+        of_seed = (counts / len(one.prediction)).map("{:.0f}".format)
+        words = shares.map("{:.2f}\n".format) + of_seed
+        apart = 1 + (about.classes - 1) // MOST_WRITTEN
+        shares.index = shares.columns = pd.Index([str(n) * (n % apart == 0) for n in known])
+        style.heat_map(axes, shares, words if apart == 1 else words[:0])
         axes.set(xlabel="predicted class", ylabel="true class")
         scores = {"accuracy": accuracy, "macro-F1": macro_f1}
         return [head(name, score, one.prediction, one.label) for name, score in scores.items()]
@@ -117,13 +111,15 @@ def calibration(options: OneTask, inputs: Inputs) -> Drawn | None:
 
     def draw(axes: Axes, one: Predicted) -> list[str]:
         scores = np.clip(one.scores[:, :, 0], 0, 1)
-        examples, score, share = binned(scores, np.tile(one.label, (len(scores), 1)))
+        bins = binned(scores, np.broadcast_to(one.label, scores.shape))
         axes.bar(
-            np.arange(BINS) / BINS, examples / scores.size, 1 / BINS, align="edge", color="0.85"
+            bins.index / BINS, bins.examples / scores.size, 1 / BINS, align="edge", color="0.85"
         )
         axes.plot([0, 1], [0, 1], **style.ZERO)
-        shares = map(Interval, share, *wilson(share, examples / len(scores)))
-        style.points(axes, zip(score, shares, strict=True), style.look(0))
+        hits, count = bins.share * bins.examples / len(scores), bins.examples / len(scores)
+        ends = betaincinv(hits + 0.5, count - hits + 0.5, [[0.025], [0.975]])
+        for score, *interval in zip(bins.score, bins.share, *ends, strict=True):
+            style.point(axes, score, Interval(*interval), style.look(0))
         axes.set(xlim=(-0.03, 1.03), xlabel=f"score of '{name}'")
         axes.set(ylim=(-0.03, 1.03), ylabel=f"share of '{name}'")
         return [head("ECE", calibration_error, scores, one.label)]
@@ -131,36 +127,25 @@ def calibration(options: OneTask, inputs: Inputs) -> Drawn | None:
     note = (
         f"Above: expected calibration error (Guo et al., 2017), in {BINS} bins; always predicting "
         "the share of a class has one of 0. Grey: share of examples in each bin; bars: 95 % "
-        "interval over its examples, not over seeds (Wilson)."
+        "interval over its examples, not over seeds (Jeffreys)."
     )
     return panel_each(options, inputs, 2.5, draw, note)
 
 
-def binned(score: Values, label: Values) -> tuple[Values, Values, Values]:
-    """Return the examples in each of the `BINS`, their mean score, and their share of class 1.
+def binned(score: Floats, label: Floats) -> pd.DataFrame:
+    """Return the `examples` of each bin that has any, their mean `score` and `share` of class 1.
 
     Scores are in [0, 1], labels in {0, 1}; arrays of one shape.
     """
-    sums = [
-        np.histogram(score, BINS, (0, 1), weights=of)[0]
-        for of in (np.ones_like(score), score, label)
-    ]
-    examples = np.where(sums[0] > 0, sums[0], np.nan)
-    return sums[0], sums[1] / examples, sums[2] / examples
+    found = pd.DataFrame({"score": score.ravel(), "label": label.ravel()})
+    bins = found.groupby(np.minimum(found.score * BINS, BINS - 1).astype(int))
+    return bins.agg(examples=("score", "size"), score=("score", "mean"), share=("label", "mean"))
 
 
-def calibration_error(scores: Values, label: Values) -> float:
+def calibration_error(scores: Floats, label: Floats) -> float:
     """Return the expected calibration error: the mean gap of a bin, weighted by its examples."""
-    examples, score, share = binned(scores, label)
-    return float(np.nansum(np.abs(score - share) * examples) / examples.sum())
-
-
-def wilson(share: Values, count: Values) -> tuple[Values, Values]:
-    """Return the ends of the 95 % interval of shares of `count` examples (Wilson, 1927)."""
-    ratio = NORMAL**2 / np.where(count > 0, count, np.nan)
-    middle = (share + ratio / 2) / (1 + ratio)
-    half = np.sqrt(ratio * share * (1 - share) + ratio**2 / 4) / (1 + ratio)
-    return middle - half, middle + half
+    bins = binned(scores, label)
+    return float(np.average(np.abs(bins.score - bins.share), weights=bins.examples))
 
 
 def sts_scatter(options: OneTask, inputs: Inputs) -> Drawn | None:

@@ -1,25 +1,34 @@
-"""Figures with a row per variant: rankings, ladders of an ablation, spreads of last epochs."""
+"""Figures with a row per variant: rankings, ladders, transfers, spreads of last epochs."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
+from minbert.base.errors import UserError
 from minbert.evaluate.reading import read_predicted
 from minbert.evaluate.seeds import Interval, ranked
 from minbert.figures import style
-from minbert.figures.histories import dev_measures, last_stages
-from minbert.figures.inputs import Drawn, Inputs, listed, present
-from minbert.figures.scored import CROSSED, FLOOR, PaperScores, gains, points_note, title_of
-from minbert.spec.figures import Ladder, OfSplit, Options
+from minbert.figures.read import (
+    CROSSED,
+    FLOOR,
+    Drawn,
+    Inputs,
+    Means,
+    PaperScores,
+    listed,
+    points_note,
+    recorded_as,
+    task_title,
+    title_of,
+)
+from minbert.spec.figures import Ladder, Options
 
 LABEL = 38  # characters of a row's label: more would leave no room for the panels
-_TITLES = 110  # characters of all panels' titles and the longest label side by side
+_TITLES = 72  # characters of all panels' titles side by side
 
-Means = Sequence[Interval | None]
-"""What a series shows, by row."""
+BOOTSTRAP = "examples and seeds (bootstrap)"  # what an interval of gains is over
 
 _SECOND: dict[str, style.Look] = {
     "published": style.look(2) | {"markerfacecolor": "white"},
@@ -28,101 +37,95 @@ _SECOND: dict[str, style.Look] = {
 """The looks of second series, which are drawn below the middle of a row."""
 
 
-def draw_rows(
-    labels: Sequence[str],
-    panels: Sequence[tuple[str, Mapping[str, Means]]],
-    lines: Sequence[float] = (),
-) -> Figure:
-    """Return a figure of panels that share rows, labelled from the top.
+def draw_rows(labels: Mapping[str, str], panels: Mapping[str, Means], zero: bool = False) -> Figure:
+    """Return a figure of panels that share rows, which have these labels from the top.
 
     A panel has a title, below it, and series by label: points, bars and the floor of each row.
-    `lines` are where values are equal. Long labels are cut, and titles wrapped.
+    At `zero`, if shown, values are equal. Long labels are cut, and titles wrapped.
     """
-    short = [style.shorten(label, LABEL) for label in labels]
-    across = (_TITLES - max(map(len, short))) // len(panels)
     figure, every = style.panels(len(panels), 0.55 + 0.155 * len(labels), len(panels), sharey=True)
     figure.set_figwidth(style.WIDE)
-    for axes, (title, series) in zip(every, panels, strict=True):
-        there = [one for means in series.values() for one in means if one]
-        floors = [one.floor for one in there if one.floor is not None]
-        for label, means in series.items():
-            lower = 0.22 * (label in _SECOND)
-            at = [(row + lower, one) for row, one in enumerate(means) if one]
-            style.points(axes, at, _SECOND.get(label, style.look(0)), label, across=True)
-            for row, one in at:
-                if one.floor is not None:
-                    axes.vlines(one.floor, row - 0.5, row + 0.5, **style.FLOOR)
-        for line in lines:
-            axes.axvline(line, **style.ZERO)
-        axes.set_xlim(style.ends(there, [*lines, *floors]))
-        axes.set_xlabel(textwrap.fill(title, across))
+    for axes, (title, series) in zip(every, panels.items(), strict=True):
+        shown, limits = list[Interval](), [0.0] * zero
+        for label, found in series.items():
+            look, lower = _SECOND.get(label, style.look(0)), 0.22 * (label in _SECOND)
+            for row, name in enumerate(labels):
+                if one := found.get(name):
+                    shown.append(one)
+                    style.point(axes, one, row + lower, look, label)
+                    if one.floor is not None:
+                        limits.append(one.floor)
+                        axes.vlines(one.floor, row - 0.5, row + 0.5, **style.FLOOR)
+        if zero:
+            axes.axvline(0, **style.ZERO)
+        axes.set_xlim(style.ends(shown, limits))
+        axes.set_xlabel(textwrap.fill(title, _TITLES // len(panels)))
+        axes.set_yticks(range(len(labels)), [style.shorten(of, LABEL) for of in labels.values()])
+        axes.set_ylim(len(labels) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=3, steps=[1, 2, 5, 10]))
-    every[0].set_yticks(range(len(labels)), short)
-    every[0].set_ylim(len(labels) - 0.4, -0.6)
+        axes.locator_params(axis="x", nbins=3, steps=[1, 2, 5, 10])
     return figure
 
 
-def ranking(options: OfSplit, inputs: Inputs) -> Drawn | None:
-    """Draw all variants of one paper by their scores on a split.
+def ranking(_: Options, inputs: Inputs) -> Drawn | None:
+    """Draw all variants of one paper by their scores on dev.
 
     The first is the paper's best, as everywhere (`evaluate.seeds`); rows that are the best of
     others are left out. Variants without an overall score come last.
     """
-    labels, split = inputs.variants, options.split
-    paper = PaperScores(inputs, split)
-    names = [of.variant for of in ranked(paper.scores, paper.rule, split)]
-    parts = {of.variant for of in paper.means if not paper.get(of.variant, paper.rule)}
-    names += [name for name in labels if name in parts]
-    means = {m: [paper.get(name, m) for name in names] for m in paper.measures}
-    panels = [
-        (title_of(m) + _counted(inputs, split, m), {"": of}) for m, of in means.items() if any(of)
-    ]
+    paper = PaperScores(inputs)
+    there = {of.variant for of in paper.scores}
+    parts = [n for n in inputs.variants if n in there and not paper.get(n, paper.rule)]
+    names = [*(of.variant for of in ranked(paper.scores, paper.rule)), *parts]
+    labels = {name: inputs.variants[name] for name in names}
+    panels = {
+        title_of(measure) + _counted(inputs, measure): {"": found}
+        for measure, found in paper.means.items()
+        if found.keys() & labels.keys()
+    }
     if not panels:
         return None
-    figure = draw_rows([labels[name] for name in names], panels)
-    best_of = dict.fromkeys(labels[of.variant] for of in paper.means if of.variant not in names)
-    return figure, [
-        f"Overall: {paper.overall}, on {split}. {FLOOR}",
-        points_note([one for of, one in paper.means.items() if of.variant in names]),
-        f"Not ranked: {listed([*best_of])}, the best of others." * bool(best_of),
+    others = [label for name, label in inputs.variants.items() if name in there - labels.keys()]
+    return draw_rows(labels, panels), [
+        f"Overall: {paper.overall}, on dev. {FLOOR}",
+        points_note([found[n] for found in paper.means.values() for n in names if n in found]),
+        f"Not ranked: {listed(others)}, the best of others." * bool(others),
     ]
 
 
-def _counted(inputs: Inputs, split: str, task: str) -> str:
+def _counted(inputs: Inputs, task: str) -> str:
     """Return how many dev examples a task's scores are over, if that is one number."""
-    if split == "dev" and inputs.about["selection_split"] != "both":
-        for of_tasks in inputs.predictions.values():
-            for path in present(of_tasks.get(task, {})).values():
-                return f" n\u00a0=\u00a0{len(read_predicted([path], task).ids)}"
-    return ""
+    paths = [path for name in inputs.variants for path in inputs.predictions(name, task)[:1]]
+    if not paths or inputs.about["selection_split"] == "both":
+        return ""
+    return f" n\u00a0=\u00a0{len(read_predicted(paths[:1], task).ids)}"
 
 
 def ladder(options: Ladder, inputs: Inputs) -> Drawn | None:
     """Draw the rows in their order, each compared with the row above or, if named, `over`."""
     labels, paper = inputs.variants, PaperScores(inputs)
-    if not paper.measures:
+    if not paper.means:
         return None
-    pairs = [(name, options.over.get(name, before)) for before, name in pairwise(labels)]
-    steps = [step(labels[name], labels[other], options.names) for name, other in pairs]
-    gained = gains(inputs, paper, pairs)
-    panels = []
-    for measure in paper.measures:
-        ours, published = zip(*(gained[*pair, measure] for pair in pairs), strict=True)
-        panels.append((f"{title_of(measure)} gain", {"ours": ours, "published": published}))
-    figure = draw_rows(steps, panels, [0.0])
+    pairs = {name: options.over.get(name, above) for above, name in pairwise(labels)}
+    steps = {n: step(labels[n], labels[other], options.names) for n, other in pairs.items()}
+    ours, published = paper.gains(pairs)
+    panels = {
+        f"{title_of(measure)} gain": {"ours": ours[measure], "published": published[measure]}
+        for measure in paper.means
+    }
     others = [
-        f"; {name} against {labels[other]}"
-        for name, (_, other), above in zip(steps, pairs, labels, strict=False)
-        if other != above
+        f"; {steps[name]} against {labels[pairs[name]]}"
+        for above, name in pairwise(labels)
+        if pairs[name] != above
     ]
     first = next(iter(labels.values()))
-    return figure, [
+    return draw_rows(steps, panels, zero=True), [
         f"Scores on dev; scales differ. Overall: {paper.overall}.",
         f"Each row against the one above, the first against {first}{''.join(others)}. "
         "Crossed if one of the two is not above its floor.",
         points_note(
-            [ours for ours, _ in gained.values() if ours], "examples and seeds (bootstrap)"
+            [one for found in ours.values() for one in found.values()],
+            BOOTSTRAP,
         ),
     ]
 
@@ -145,34 +148,83 @@ def step(label: str, other: str, names: Mapping[str, str]) -> str:
     return f"+ {added}" if added else label
 
 
+def transfer(_: Options, inputs: Inputs) -> Drawn | None:
+    """Draw the variants that start from a model of one task and train another, on dev.
+
+    Each is compared with the model that it starts from, which was trained on each task alone and is
+    among the variants, too: what it gains on the second task, and what is left of the first.
+    """
+    moved, paper = _moved(inputs), PaperScores(inputs)
+    ours, published = paper.gains({name: start for name, (_, _, start) in moved.items()})
+    panels: dict[str, Means] = {}
+    for title, at in ("Gain on the second task", 1), ("Change on the first task", 0):
+        of = {name: tasks[at] for name, tasks in moved.items()}
+        panels[title] = {"ours": _of_tasks(ours, of), "published": _of_tasks(published, of)}
+    shown = [one for series in panels.values() for one in series["ours"].values()]
+    if not shown:
+        return None
+    labels = {n: f"{task_title(a)} \u2192 {task_title(b)}" for n, (a, b, _) in moved.items()}
+    return draw_rows(labels, panels, zero=True), [
+        "A model of the first task was trained on the second. Each is compared with the model that "
+        "it starts from, trained on that task alone; on dev. Crossed if one of the two is not "
+        "above its floor.",
+        points_note(shown, BOOTSTRAP),
+    ]
+
+
+def _of_tasks(means: Means, tasks: Mapping[str, str]) -> dict[str, Interval]:
+    """Return the mean of each variant on its task, if there is one."""
+    return {n: means[task][n] for n, task in tasks.items() if n in means.get(task, {})}
+
+
+def _moved(inputs: Inputs) -> dict[str, tuple[str, str, str]]:
+    """Return the first and the second task of variants, and the variant that each starts from.
+
+    A last stage that starts from another, but does not train one task and only score one more,
+    raises `UserError`.
+    """
+    found = {}
+    for name in inputs.variants:
+        last = inputs.about["stages"][name][-1]
+        if start := last["start"]:
+            tasks = last["spec"]["tasks"]
+            trained = [task for task in tasks if tasks[task]["trained"]]
+            scored = [task for task in tasks if task not in trained]
+            if (len(scored), len(trained)) != (1, 1):
+                raise UserError(
+                    f"figure 'transfer': variant '{name}', of {' and '.join(tasks)}, starts from "
+                    f"{start}; expected one task to train, one only to score (`evaluate_only`); "
+                    "leave it out"
+                )
+            found[name] = scored[0], trained[0], start.partition("/")[0]
+    return found
+
+
 LAST = 5
 """The epochs that the spread is over."""
 
 
-def stability(options: Options, inputs: Inputs) -> Drawn | None:
+def stability(_: Options, inputs: Inputs) -> Drawn | None:
     """Draw how far each variant's dev scores spread over the last epochs, and its best.
 
     A run of fewer epochs would look steady for its length alone, so it has no spread.
     """
-    runs = last_stages(inputs)
+    runs = inputs.last_stages()
     if not runs:
         return None
-    paper, panels = PaperScores(inputs), []
-    for task, metric in dev_measures(inputs, runs):
-        last: list[Interval | None] = [None] * len(runs)
-        best: list[Interval | None] = [None] * len(runs)
-        for row, (name, curves) in enumerate(runs.items()):
-            if ("dev", task, metric) in curves:
-                curve = curves["dev", task, metric]
-                score = paper.get(name, metric if task == "overall" else task)
-                learned = score.learned if score else None
-                best[row] = Interval(curve.max().mean(), learned=learned)
+    paper, panels = PaperScores(inputs), dict[str, Means]()
+    for measure in inputs.measures(runs):
+        last: dict[str, Interval] = {}
+        best: dict[str, Interval] = {}
+        for name, curves in runs.items():
+            if (curve := curves.get(("dev", *recorded_as(measure)))) is not None:
+                learned = (paper.get(name, measure) or Interval(0.0)).learned
+                best[name] = Interval(curve.max().mean(), learned=learned)
                 if len(end := curve.tail(LAST)) == LAST:
                     ends = end.min().mean(), end.max().mean()
-                    last[row] = Interval(end.mean().mean(), *ends, learned=learned)
-        panels.append((title_of(task), {f"last {LAST} epochs": last, "best epoch": best}))
-    figure = draw_rows([inputs.variants[name] for name in runs], panels)
-    return figure, [
+                    last[name] = Interval(end.mean().mean(), *ends, learned=learned)
+        panels[title_of(measure)] = {f"last {LAST} epochs": last, "best epoch": best}
+    return draw_rows({name: inputs.variants[name] for name in runs}, panels), [
         f"Bars: smallest to largest dev score of the last {LAST} epochs, if a run has so many; "
         f"points: their mean; hollow: the best epoch; mean over seeds.",
         f"Rows have only the tasks of a variant's last stage. {CROSSED}",

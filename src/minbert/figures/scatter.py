@@ -1,74 +1,95 @@
-"""Scores as points: against parameters; published ones against ours; dev against test."""
+"""Scores as points: against parameters or a setting; published ones against ours; dev and test."""
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.figure import Figure
 
 from minbert.evaluate.reading import Of
-from minbert.evaluate.seeds import Interval, over_seeds
+from minbert.evaluate.seeds import Interval
 from minbert.figures import style
-from minbert.figures.inputs import Drawn, Inputs
-from minbert.figures.scored import OVER, PaperScores, points_note, published, read_scores, title_of
-from minbert.spec.figures import OfSplit, PublishedReproduced
+from minbert.figures.read import (
+    FLOOR,
+    OVER,
+    Drawn,
+    Inputs,
+    PaperScores,
+    points_note,
+    published,
+    read_means,
+    title_of,
+)
+from minbert.spec.figures import Options, PublishedReproduced, Sweep
 from minbert.spec.task import TASKS
 
-_OTHER: style.Look = {"color": "0.6", "marker": "o", "markersize": 2.5, "zorder": 2}
+_ROUND: dict[str, Any] = {"nbins": 6, "steps": [1, 2, 5, 10]}  # numbers beside an axis
+_ASIDE = 0.08  # of two values' distance: how far the points of two lines at one value stand apart
 
 
-def score_parameters(options: OfSplit, inputs: Inputs) -> Drawn | None:
-    """Draw all variants of one paper: overall score and each task on a split, against parameters.
+def _against(
+    paper: PaperScores, lines: Sequence[tuple[str, Mapping[str, float]]], xlabel: str
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with a panel for each measure, and its axes.
 
-    Variants on the front of any panel have a different look, the others are grey.
+    A line has a label, and its variants stand at these places on the x axis.
     """
-    paper = PaperScores(inputs, options.split)
-    counts = {row["variant"]: row["parameters"] for row in inputs.about["rows"]}
-    sizes = {name: count / 1e6 for name, count in counts.items() if count}
-    shown = [one for of, one in paper.means.items() if of.variant in sizes]
-    if not shown:
+    figure, panels = style.panels(len(paper.means), 1.75, 2)
+    for axes, (measure, found) in zip(panels, paper.means.items(), strict=True):
+        for number, (label, places) in enumerate(lines):
+            look = style.look(number)
+            shown = sorted((at, found[name]) for name, at in places.items() if name in found)
+            means = [one.mean for _, one in shown]
+            axes.plot([at for at, _ in shown], means, **look | {"marker": ""})
+            for at, one in shown:
+                style.point(axes, at, one, look, label)
+        floors = paper.draw_floors(axes, found, measure)
+        axes.set(xlabel=xlabel, ylabel=title_of(measure))
+        axes.set_ylim(style.ends(found.values(), floors))
+    return figure, panels
+
+
+def sweep(options: Sweep, inputs: Inputs) -> Drawn | None:
+    """Draw overall score and each task on dev, against a setting's values side by side."""
+    paper = PaperScores(inputs, {*options.named()})
+    if not paper.means:
         return None
-    every = {m: {n: one for n in sizes if (one := paper.get(n, m))} for m in paper.measures}
-    scores = {measure: found for measure, found in every.items() if found}
-    fronts = {measure: front(sizes, found) for measure, found in scores.items()}
-    named = dict.fromkeys(name for best in fronts.values() for name in best)
-    looks = {name: style.look(number) for number, name in enumerate(named)}
-    figure, panels = style.panels(len(scores), 1.75, 2)
-    for axes, (measure, found) in zip(panels, scores.items(), strict=True):
-        for name, one in found.items():
-            label = inputs.variants[name] if name in looks else "other variants"
-            style.points(axes, [(sizes[name], one)], looks.get(name, _OTHER), label)
-        steps = [(sizes[name], found[name].mean) for name in fronts[measure]]
-        axes.step(*zip(*steps, strict=True), where="post", color="0.4", lw=0.9, label="front")
-        axes.margins(0.08)
-        _round(axes, 5)
-        axes.set(ylim=style.ends(found.values()), ylabel=title_of(measure))
-        axes.set_xlabel("Parameters (millions)")
+    ticks = sorted({x for of in options.lines.values() for x in of.values()})
+    lines = []
+    for number, (label, values) in enumerate(options.lines.items()):
+        aside = _ASIDE * (number - (len(options.lines) - 1) / 2)
+        lines.append((label, {name: ticks.index(x) + aside for name, x in values.items()}))
+    figure, panels = _against(paper, lines, options.x)
+    for axes in panels:
+        axes.set_xticks(range(len(ticks)), [f"{x:g}" for x in ticks])
     return figure, [
-        f"Scores on {options.split} of variants whose parameters are counted; overall: "
-        f"{paper.overall}. Front: no other variant with as many or fewer parameters has a mean as "
-        "high.",
-        points_note(shown),
+        f"Scores on dev; overall: {paper.overall}. {FLOOR}",
+        points_note(paper.shown),
     ]
 
 
-def front(sizes: Mapping[str, float], found: Mapping[str, Interval]) -> list[str]:
-    """Return the variants that score more than all with at most as many parameters, smallest first.
-
-    Of equals, the first.
-    """
-    kept: list[str] = []
-    for name in sorted(found, key=lambda name: (sizes[name], -found[name].mean)):
-        if not kept or found[name].mean > found[kept[-1]].mean:
-            kept.append(name)
-    return kept
-
-
-def _round(axes: Axes, most: int) -> None:
-    """Put at most so many round numbers beside each axis."""
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 5, 10]))
+def score_parameters(_: Options, inputs: Inputs) -> Drawn | None:
+    """Draw all variants of one paper: overall score and each task on dev, against parameters."""
+    rows = [row for row in inputs.about["rows"] if row["parameters"]]
+    sizes = {row["variant"]: row["parameters"] / 1e6 for row in rows}
+    paper = PaperScores(inputs, sizes)
+    if not paper.means:
+        return None
+    lines = [(inputs.variants[name], {name: sizes[name]}) for name in sizes]
+    figure, panels = _against(paper, lines, "Parameters (millions)")
+    for axes, found in zip(panels, paper.means.values(), strict=True):
+        x, means = zip(*sorted((sizes[name], one.mean) for name, one in found.items()), strict=True)
+        best = np.maximum.accumulate(means)
+        axes.step(x, best, where="post", color="0.4", lw=0.9, label="front")
+        axes.margins(0.08)
+        axes.locator_params(**_ROUND)
+    return figure, [
+        "Scores on dev of variants whose parameters are counted; overall: "
+        f"{paper.overall}. Front: the highest mean of variants with as many or fewer parameters. "
+        f"{FLOOR}",
+        points_note(paper.shown),
+    ]
 
 
 def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn | None:
@@ -78,9 +99,9 @@ def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn 
     are filled.
     """
     points = [
-        (about["paper"], *point)
-        for about in inputs.papers
-        for point in _points(options.against, inputs.scores[about["paper"]], about)
+        (n, about["paper"], title_of(of.measure), of.split == "test", x, y)
+        for n, about in enumerate(inputs.papers)
+        for of, x, y in _points(options.against, inputs, about)
     ]
     if not points:
         return None
@@ -88,24 +109,19 @@ def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn 
     if options.against == "published":
         said = "Numbers of the papers' tables, where we have a score on the same split."
         over = "seeds for a single run, as in the papers (Student t)"
-    looks = {about["paper"]: style.look(n) for n, about in enumerate(inputs.papers)}
-    by_panel = {
-        title_of(m): [p for p in points if title_of(p[1].measure) == title_of(m)]
-        for m in (*TASKS, "overall")
-    }
-    by_panel = {title: of for title, of in by_panel.items() if of}
-    figure, panels = style.panels(len(by_panel), 2.5)
-    for axes, (title, shown) in zip(panels, by_panel.items(), strict=True):
-        limits = style.ends(one for *_, x, y in shown for one in (x, y))
+    there = {point[2] for point in points}
+    titles = [title for title in map(title_of, (*TASKS, "overall")) if title in there]
+    figure, panels = style.panels(len(titles), 2.5)
+    for axes, title in zip(panels, titles, strict=True):
+        shown = [point for point in points if point[2] == title]
+        limits = style.ends(side for *_, x, y in shown for side in (x, y))
         axes.plot(limits, limits, **style.ZERO, label="equal scores")
         axes.set(xlim=limits, ylim=limits, title=f"{title}\nn = {len(shown)}")
         axes.set(xlabel=options.against, ylabel="test" if options.against == "dev" else "ours")
-        _round(axes, 6)
-        for paper, of, x, y in shown:
-            look, label = looks[paper] | {"markerfacecolor": "none"}, paper
-            if of.split == "test":
-                look, label = looks[paper], f"{paper}, on test"
-            style.points(axes, [(x.mean, y)], look, label, xerr=style.bars([x]), markersize=4)
+        axes.locator_params(**_ROUND)
+        for n, paper, _, test, x, y in shown:
+            look = style.look(n) | {"markersize": 4, "fillstyle": "full" if test else "none"}
+            style.point(axes, x, y, look, paper + ", on test" * test)
     return figure, [
         f"{said} Overall: a plain or normalised mean, by each paper's own rule.",
         points_note([y for *_, y in points], over),
@@ -113,19 +129,23 @@ def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn 
 
 
 def _points(
-    against: str, scores: Path, about: Mapping[str, Any]
-) -> Iterator[tuple[Of, Interval, Interval]]:
-    """Yield what a paper's points are of, and where they are."""
-    means = over_seeds(read_scores(scores, about["paper"]), about["overall_tasks"])
-    if against == "dev":
-        for of, dev in means.items():
-            test = means.get(of._replace(split="test"))
-            if of.split == "dev" and test and of.measure in (about["rule"], *TASKS):
-                yield of, dev, test
-        return
-    for of, value in published(about):
-        if of in means:
-            yield of, Interval(value), single_run(means[of])
+    against: str, inputs: Inputs, about: Mapping[str, Any]
+) -> list[tuple[Of, Interval, Interval]]:
+    """Return what a paper's points are of, and where they are."""
+    _, means = read_means(inputs, about)
+    if against == "published":
+        return [
+            (of, Interval(value), single_run(means[of]))
+            for of, value in published(about)
+            if of in means
+        ]
+    known = (about["rule"], *TASKS)
+    tests = {of: means.get(of._replace(split="test")) for of in means}
+    return [
+        (of, means[of], test)
+        for of, test in tests.items()
+        if of.split == "dev" and test and of.measure in known
+    ]
 
 
 def single_run(of_mean: Interval) -> Interval:
@@ -136,6 +156,6 @@ def single_run(of_mean: Interval) -> Interval:
     """
     mean, low, high, n, *_ = of_mean
     if n == 1 or low is None or high is None:
-        return of_mean._replace(low=None, high=None)
+        return Interval(mean, learned=of_mean.learned)
     wider = (n + 1) ** 0.5
     return of_mean._replace(low=mean - wider * (mean - low), high=mean + wider * (high - mean))

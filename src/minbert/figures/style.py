@@ -10,12 +10,12 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.style
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from minbert.base.files import whole
 from minbert.evaluate.seeds import Interval
-from minbert.figures.inputs import Values
 
 SHEETS = Path(__file__).parent
 COLUMN, WIDE = 3.5, 7.0  # inches: a column of a two-column paper, and both
@@ -77,40 +77,19 @@ def nothing(text: str = "nothing to show yet") -> Figure:
     return figure
 
 
-def points(
-    axes: Axes,
-    shown: Iterable[tuple[float, Interval]],
-    look: Look,
-    label: str = "",
-    across: bool = False,
-    **more: Any,
+def point(
+    axes: Axes, x: float | Interval, y: float | Interval, look: Look, label: str = ""
 ) -> None:
-    """Draw means and their intervals, each at a place on the x axis, or `across` on the y axis.
-
-    Those of rows that have not learned are crosses.
-    """
-    about = {**look, "linestyle": "none", "label": label, "elinewidth": 0.9, "zorder": 3, **more}
-    found = list(shown)
-    for low, marked in (
-        (False, about),
-        (True, about | {"label": "not above its floor", "marker": "x"}),
-    ):
-        if part := [(at, one) for at, one in found if (one.learned is False) == low]:
-            places, ones = zip(*part, strict=True)
-            means = [one.mean for one in ones]
-            x, y, reach = (means, places, "xerr") if across else (places, means, "yerr")
-            axes.errorbar(x, y, **{reach: bars(ones), **marked})
-
-
-def _limits(intervals: Iterable[Interval]) -> Values:
-    """Return mean, low and high [3, intervals]; NaN for an end that is not known."""
-    return np.array([one[:3] for one in intervals], dtype=float).T
-
-
-def bars(intervals: Iterable[Interval]) -> Values:
-    """Return how far each interval reaches below and above its mean; 0 without an interval."""
-    mean, low, high = _limits(intervals)
-    return np.nan_to_num(np.maximum([mean - low, high - mean], 0.0))
+    """Draw a point with the intervals of its sides: a cross, if a side has not learned its task."""
+    about = {**look, "label": label, "linestyle": "none", "elinewidth": 0.9, "zorder": 3}
+    for axis, side in ("x", x), ("y", y):
+        one = side if isinstance(side, Interval) else Interval(side)
+        about[axis] = one.mean
+        if one.low is not None:
+            about[f"{axis}err"] = np.abs(np.array(one[1:3], dtype=float) - one.mean)[:, None]
+        if one.learned is False:
+            about |= {"label": "not above its floor", "marker": "x"}
+    axes.errorbar(**about)
 
 
 def ends(shown: Iterable[Interval], lines: Iterable[float] = ()) -> tuple[float, float]:
@@ -118,41 +97,32 @@ def ends(shown: Iterable[Interval], lines: Iterable[float] = ()) -> tuple[float,
 
     Over two seeds an interval may be ten times as long as all points are apart.
     """
-    means, *bounds = _limits([*shown, *map(Interval, lines)])
+    found = np.array([one[:3] for one in (*shown, *map(Interval, lines))], dtype=float)
+    means = found[:, 0]
     beyond = max(0.1, np.ptp(means) / 4)  # how far bars widen an axis on each side
-    kept = np.clip([means, *bounds], means.min() - beyond, means.max() + beyond)
+    kept = found.clip(means.min() - beyond, means.max() + beyond)
     low, high = np.nanmin(kept), np.nanmax(kept)
     # An axis shorter than 0.2 would make differences that are noise look large.
     room = max(0.06 * (high - low), 0.1 - (high - low) / 2)
     return low - room, high + room
 
 
-def heat_map(
-    axes: Axes,
-    values: Values,
-    words: Sequence[Sequence[str]],
-    rows: Sequence[str],
-    columns: Sequence[str],
-    limits: tuple[float, float],
-    colors: str = "Blues",
-    size: float = 6.0,
-) -> None:
-    """Draw `values` [rows, columns] between `limits` as colours, with `words` in the cells, if any.
+def heat_map(axes: Axes, values: pd.DataFrame, words: pd.DataFrame) -> None:
+    """Draw `values` between 0 and 1 as colours, with `words` in the cells.
 
-    NaN cells are hatched. Text is black on light cells and white on dark ones.
+    Text is black on light cells and white on dark ones.
     """
-    image = axes.imshow(values, cmap=colors, clim=limits, aspect="auto")
-    axes.patch.set(facecolor="0.97", edgecolor="0.8", hatch="////", linewidth=0)
+    image = axes.imshow(values, cmap="Blues", clim=(0, 1), aspect="auto")
     axes.grid(visible=False)
-    axes.set_xticks(range(len(columns)), columns)
-    axes.set_yticks(range(len(rows)), rows)
+    axes.set_xticks(range(len(values.columns)), values.columns)
+    axes.set_yticks(range(len(values)), values.index)
     axes.tick_params(length=0)
-    for row, column in np.ndindex(values.shape if words else (0, 0)):
-        # By relative luminance (ITU-R BT.709); at 0.18 black and white contrast equally.
-        rgb = np.array(image.to_rgba(values[row, column])[:3]) ** 2.2
-        color = "black" if rgb @ (0.2126, 0.7152, 0.0722) > 0.18 else "white"
-        text = axes.text(column, row, words[row][column], ha="center", va="center")
-        text.set(color=color, fontsize=size)
+    # By relative luminance (ITU-R BT.709); at 0.18 black and white contrast equally.
+    rgb = image.to_rgba(values.to_numpy())[:, :, :3] ** 2.2
+    inks = np.where(rgb @ (0.2126, 0.7152, 0.0722) > 0.18, "black", "white")
+    for (row, column), word in np.ndenumerate(words):
+        text = axes.text(column, row, word, ha="center", va="center")
+        text.set(color=inks[row, column], fontsize=5.5)
 
 
 def shorten(label: str, characters: int) -> str:
@@ -168,20 +138,18 @@ def finish(
     figure: Figure,
     notes: Iterable[str],
     title: str = "",
-    size: Sequence[float] | None = None,
+    size: tuple[float, float] | None = None,
 ) -> None:
     """Write the title and one legend of all labels above the figure, and `notes` below it.
 
     The figure grows by them, or has `size` in inches with them.
     """
-    width, height = size or figure.get_size_inches()
-    figure.set_size_inches(width, height)
-    found: dict[str, Any] = {}
-    for axes in figure.axes:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
+    if size:
+        figure.set_size_inches(size)
+    legends = (axes.get_legend_handles_labels() for axes in figure.axes)
+    found = {label: handle for legend in legends for handle, label in zip(*legend, strict=True)}
     small = mpl.rcParams["legend.fontsize"]
-    room = int(width * 72 / small / 0.61)  # characters
+    room = int(figure.get_figwidth() * 72 / small / 0.61)  # characters
     labels = [shorten(label, room - 11) for label in found]
     head = figure.legend(
         [*found.values()],
@@ -195,7 +163,7 @@ def finish(
     foot = figure.supxlabel(text, x=0.01, ha="left", fontsize=small, color="0.3")
     if not size:
         more = sum(each.get_window_extent().height for each in (head, foot)) / figure.dpi
-        figure.set_figheight(height + more)
+        figure.set_figheight(figure.get_figheight() + more)
 
 
 def save(
@@ -205,10 +173,15 @@ def save(
 
     `title` and `caption` go into the files' metadata. The same figure has the same bytes.
     """
-    told = {"png": "Description", "pdf": "Subject", "svg": "Description"}
-    differing = {"png": "Software", "pdf": "CreationDate", "svg": "Date"}  # between equal figures
+    # What the caption is called, and what may differ between equal figures.
+    known = {
+        "png": ("Description", "Software"),
+        "pdf": ("Subject", "CreationDate"),
+        "svg": ("Description", "Date"),
+    }
     for form in formats:
-        metadata = {"Title": title, told[form]: caption, differing[form]: None}
+        told, differing = known[form]
+        metadata = {"Title": title, told: caption, differing: None}
         with whole(stem.with_name(f"{stem.name}.{form}")) as temporary:
             figure.savefig(temporary, format=form, metadata=metadata)
         figure.set_layout_engine("none")  # the next file keeps this layout

@@ -31,11 +31,10 @@ class OneTask(Options):
     task: str = ""
 
 
-class OfSplit(Options):
-    """The options of a kind that shows scores on one split."""
+class OfScores(Options):
+    """A kind that shows scores, those of rows without runs too."""
 
     trained = False
-    split: Literal["dev", "test"] = "dev"
 
 
 class Table(Spec):
@@ -93,7 +92,7 @@ class PublishedReproduced(Options):
     against: Literal["published", "dev"] = "published"
 
 
-class Sweep(OfSplit):
+class Sweep(OfScores):
     """Scores over the setting `x`: `lines` has, by label, its value of each variant of a line."""
 
     x: str
@@ -121,8 +120,8 @@ FIGURE_KINDS: dict[str, type[Options]] = {
     "fusion-attention": Options,
     "ladder": Ladder,
     "published-reproduced": PublishedReproduced,
-    "ranking": OfSplit,
-    "score-parameters": OfSplit,
+    "ranking": OfScores,
+    "score-parameters": OfScores,
     "stability": Options,
     "sts-scatter": OneTask,
     "sweep": Sweep,

@@ -10,9 +10,9 @@ from typing import Any
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.figures import FIGURE_KINDS
 
-_DRAWN_IN = dict.fromkeys(("ranking", "ladder", "stability"), "rows")
+_DRAWN_IN = dict.fromkeys(("ranking", "ladder", "stability", "transfer"), "rows")
 _DRAWN_IN |= dict.fromkeys(("calibration", "confusion-matrix", "sts-scatter"), "predictions")
-_DRAWN_IN |= dict.fromkeys(("published-reproduced", "score-parameters"), "scatter")
+_DRAWN_IN |= dict.fromkeys(("published-reproduced", "score-parameters", "sweep"), "scatter")
 
 PARTS: dict[str, dict[str, str]] = {
     "loss": {

@@ -1,0 +1,229 @@
+"""What figures read: the runs that are there, their curves and predictions, a paper's scores."""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from minbert.data.parquet import read_file
+from minbert.evaluate.bootstrap import Systems, difference
+from minbert.evaluate.reading import GUESS, Of, Scores, read_scores, score_title
+from minbert.evaluate.seeds import Interval, over_seeds
+from minbert.figures import style
+from minbert.spec.task import TASKS
+
+Drawn = tuple[Figure, list[str]]  # a figure, and the notes that belong under it
+
+FLOOR = f"Floor: {GUESS}."
+CROSSED = f"\u00d7: not above the floor ({GUESS}) at the 5 % level."
+OVER = "seeds (Student t), of one seed over examples"
+_NAMED = 8  # a note names so many missing runs and counts the rest, to leave room for the figure
+
+Curves = dict[tuple[str, str, str], pd.DataFrame]
+"""The curves of a stage's runs, by split, task and metric.
+
+A curve has a column for each seed, and a row for each point at which one has a value, by epochs:
+0.25 is after a quarter of the first one.
+"""
+
+Means = dict[str, dict[str, Interval]]
+"""Means over seeds, or gains, by measure and variant."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a kind of figure shows, the files that it reads, and what is said of its papers.
+
+    `variants` has the labels of what is shown by name, in order; none of figures over all papers.
+    `runs` has a file of each run by KEY.SEED, with the others beside it; `scores` are by paper. Any
+    of these files may be missing, as its run may have failed or not have started. `papers` is what
+    `plan.outputs` says.
+    """
+
+    variants: Mapping[str, str]
+    papers: Sequence[Mapping[str, Any]]
+    runs: Mapping[str, Path] = field(default_factory=dict)
+    scores: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What is said of the only paper."""
+        return self.papers[0]
+
+    @property
+    def keys(self) -> dict[str, Mapping[str, str]]:
+        """The key of the training that is scored on each task, by variant."""
+        return {of["name"]: of["tasks"] for of in self.about["variants"]}
+
+    @property
+    def absent(self) -> list[str]:
+        """The note that names the runs whose predictions are missing, if any are."""
+        missing, seeds = [], {*self.about["seeds"]}
+        for name, label in self.variants.items():
+            there = [self.files(key, "predictions") for key in self.keys[name].values()]
+            if gone := seeds - seeds.intersection(*there):
+                missing.append(f"{label} (seed {', '.join(map(str, sorted(gone)))})")
+        return [f"Failed or not run: {listed(missing)}."] * bool(missing)
+
+    def files(self, key: str, name: str) -> dict[int, Path]:
+        """Return the `NAME.parquet` of a training's runs that exist, by seed."""
+        seeds = sorted(self.about["seeds"])
+        every = {n: self.runs[f"{key}.{n}"].with_name(f"{name}.parquet") for n in seeds}
+        return {seed: path for seed, path in every.items() if path.is_file()}
+
+    def predictions(self, variant: str, task: str) -> list[Path]:
+        """Return the files with a variant's predictions of a task that exist."""
+        key = self.keys[variant].get(task)
+        return [*self.files(key, "predictions").values()] if key else []
+
+    def curves(self, stage: Mapping[str, Any]) -> Curves:
+        """Return the curves of the runs of a stage whose histories exist."""
+        columns = ("step", "epoch", "split", "task", "metric", "value")
+        files = self.files(stage["key"], "history")
+        if not files:
+            return {}
+        every = pd.concat([read_file(files[n], columns).to_pandas().assign(seed=n) for n in files])
+        # All epochs have as many steps, and dev is scored after the last.
+        every["epoch"] = every["step"] / (every["step"].max() / every["epoch"].max())
+        groups: Any = every.groupby(["split", "task", "metric"], sort=False)
+        return {
+            of: rows.pivot(index="epoch", columns="seed", values="value") for of, rows in groups
+        }
+
+    def last_stages(self) -> dict[str, Curves]:
+        """Return the curves of each variant's last stage, if it has any."""
+        read = {name: self.curves(self.about["stages"][name][-1]) for name in self.variants}
+        return {name: curves for name, curves in read.items() if curves}
+
+    def measures(self, found: Mapping[str, Curves]) -> list[str]:
+        """Return the measures of the dev scores that runs have, overall first."""
+        there = {of for curves in found.values() for of in curves}
+        known = (self.about["rule"], *TASKS)
+        return [measure for measure in known if ("dev", *recorded_as(measure)) in there]
+
+
+class PaperScores:
+    """What a figure's variants score on dev, by their paper's rule and on each task.
+
+    With `variants`, of these alone. `scores` are by seed, `means` over seeds, of the measures that
+    any variant has. `overall` says how the overall score comes about: "normalised mean of SST,
+    Paraphrase, STS".
+    """
+
+    def __init__(self, inputs: Inputs, variants: Container[str] | None = None) -> None:
+        self.inputs, self.rule = inputs, inputs.about["rule"]
+        self.overall_tasks = inputs.about["overall_tasks"]
+        titles = (TASKS[task].title for task in self.overall_tasks)
+        self.overall = f"{self.rule} mean of {', '.join(titles)}"
+        shown = inputs.variants if variants is None else variants
+        every, over = read_means(inputs, inputs.about)
+        self.scores = {
+            of: by_seed
+            for of, by_seed in every.items()
+            if of.variant in shown and of.split == "dev"
+        }
+        self.means: Means = {}
+        for measure in (self.rule, *TASKS):
+            found = {of.variant: over[of] for of in self.scores if of.measure == measure}
+            self.means |= {measure: found} if found else {}
+
+    @property
+    def shown(self) -> list[Interval]:
+        """All means."""
+        return [one for found in self.means.values() for one in found.values()]
+
+    def get(self, variant: str, measure: str) -> Interval | None:
+        """Return the mean of a variant; None without scores."""
+        return self.means.get(measure, {}).get(variant)
+
+    def draw_floors(self, axes: Axes, variants: Iterable[str], measure: str) -> list[float]:
+        """Draw and return the floors of `measure` that the variants have, each once.
+
+        They are of the examples, which may be half of dev or all.
+        """
+        found = (self.get(name, measure) for name in variants)
+        floors = sorted({one.floor for one in found if one and one.floor is not None})
+        for floor in floors:
+            axes.axhline(floor, **style.FLOOR)
+        return floors
+
+    def gains(self, pairs: Mapping[str, str]) -> tuple[Means, Means]:
+        """Return what variants gain over the others that they are paired with, on each measure.
+
+        First ours on dev, with the claims' interval over examples and seeds,
+        then what the paper printed. Ours have `learned` if both have.
+        """
+        systems = Systems(self.scores, self.inputs.runs, self.overall_tasks)
+        printed = dict(published(self.inputs.about))
+        ours: Means = {measure: {} for measure in self.means}
+        theirs: Means = {measure: {} for measure in self.means}
+        for measure in self.means:
+            of = systems.of(measure)
+            for name, other in pairs.items():
+                one, two = of.get(name), of.get(other)
+                if one and two:
+                    change = difference(one, two, 1 / one.examples)
+                    seeds, learned = min(one.seeds, two.seeds), one.learned and two.learned
+                    gain = Interval(change.value, *change.interval(), seeds, learned=learned)
+                    ours[measure][name] = gain
+                here, there = (printed.get(Of(v, "dev", measure)) for v in (name, other))
+                if here is not None and there is not None:
+                    theirs[measure][name] = Interval(here - there)
+        return ours, theirs
+
+
+def read_means(inputs: Inputs, about: Mapping[str, Any]) -> tuple[Scores, dict[Of, Interval]]:
+    """Return a paper's scores, and their means over seeds; none if its runs failed."""
+    path, paper = inputs.scores[about["paper"]], about["paper"]
+    scores = read_scores(path, paper) if path.is_file() else {}
+    return scores, over_seeds(scores, about["overall_tasks"])
+
+
+def published(about: Mapping[str, Any]) -> Iterator[tuple[Of, float]]:
+    """Yield the numbers that a paper printed; a variant may have several, of as many tables."""
+    for row in about["rows"]:
+        names = {"overall": about["rule"], "other": row["other_task"]}
+        for name, value in row["published"].items():
+            if value is not None:
+                yield Of(row["variant"], row["split"], names.get(name, name)), value
+
+
+def points_note(shown: Sequence[Interval], over: str = OVER) -> str:
+    """Return the note on crosses, on how many seeds are shown, and what their interval is over."""
+    seeds = mean_of(one.n for one in shown)
+    over = "examples, not over seeds" if seeds == "1 seed" else over
+    crosses = f"{CROSSED} " * any(one.learned is False for one in shown)
+    bars = f"; bars: 95 % interval over {over}. Longer bars are cut at the edges of a panel."
+    bars *= any(one.low is not None for one in shown)
+    return f"{crosses}Points: {seeds}{bars}" * bool(shown)
+
+
+def mean_of(counts: Iterable[int]) -> str:
+    """Return the words for values over so many seeds: "1 seed", or "mean of 2 or 5 seeds"."""
+    found = " or ".join(map(str, sorted(set(counts))))
+    return "1 seed" if found == "1" else f"mean of {found} seeds"
+
+
+def title_of(measure: str) -> str:
+    """Return the axis title of a measure: a task, `overall` or its rule."""
+    return score_title(measure) if measure in TASKS else "Overall score"
+
+
+def recorded_as(measure: str) -> tuple[str, str]:
+    """Return the task and metric of a measure in histories."""
+    return (measure, TASKS[measure].metric) if measure in TASKS else ("overall", measure)
+
+
+def task_title(name: str) -> str:
+    """Return the title of a task, or the name of what is none."""
+    return TASKS[name].title if name in TASKS else name
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first names, separated by commas, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
+    return ", ".join(names[:_NAMED]) + more
