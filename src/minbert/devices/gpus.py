@@ -100,7 +100,8 @@ def chosen_cards(wish: str) -> list[Card]:
 def in_words(wish: str) -> str:
     """Return a line that says where training will run."""
     cards = [wish] if wish in {"cpu", "mps"} else [card.name for card in chosen_cards(wish)]
-    return f"training runs on {', '.join(cards) or 'the CPU: no GPU found'}"
+    shown = ", ".join(cards)
+    return f"training runs on {shown}" if shown else "training runs on the CPU: no GPU found"
 
 
 def locks_folder() -> Path:
