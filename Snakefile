@@ -44,7 +44,7 @@ with reraise_as(WorkflowError):
     JOBS = pending(PLAN)
     check_sources(JOBS)
     CORES = None if CLUSTER else workflow.resource_settings.cores
-    JOB = Rules(PLAN, JOBS, NAME, CORES)
+    JOB = Rules(JOBS, NAME, CORES)
 
 config.update(PLAN.config.model_dump(mode="json"))
 
@@ -89,12 +89,12 @@ include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 
 
-SESSION = Session(PLAN, NAME, logger)
+SESSION = Session(JOB, logger)
 
 
 onstart:
     with reraise_as(WorkflowError):
-        SESSION.start(workflow, JOB.costs.gpu)
+        SESSION.start(workflow)
 
 
 onsuccess:

@@ -31,7 +31,7 @@ def plan(tmp_path: Path) -> Plan:
 
 
 def rules(plan: Plan) -> Rules:
-    return Rules(plan, pending(plan), "record", 2)
+    return Rules(pending(plan), "record", 2)
 
 
 def test_a_key_says_what_job_it_is(plan: Plan) -> None:

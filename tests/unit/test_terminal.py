@@ -44,12 +44,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def watched(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace, tmp_path: Path) -> Session:
     """Four stages of 100 seconds, and a clock that stands still."""
     costs = SimpleNamespace(seconds=lambda node: 100 - session.OTHERS)
-    monkeypatch.setattr(session, "Costs", lambda plan: costs)
     monkeypatch.setattr(session, "title", lambda plan, node: node.key)
     nodes = {("train", f"k{n}"): SimpleNamespace(key=f"k{n}") for n in range(4)}
     config = SimpleNamespace(tracking=SimpleNamespace(enabled=True))
     plan: Any = SimpleNamespace(nodes=nodes, root=tmp_path, names=tmp_path, config=config)
-    made = Session(plan, "record", logging.Logger("snakemake-like"))
+    rules: Any = SimpleNamespace(plan=plan, costs=costs)
+    made = Session(rules, logging.Logger("snakemake-like"))
     made.expect(JOBS)
     return made
 

@@ -22,7 +22,6 @@ from minbert.base.errors import did_you_mean
 from minbert.devices.slurm import has_gpus
 from minbert.plan.cost import Costs, chains, job_threads
 from minbert.plan.pending import Job, Pending, inputs
-from minbert.plan.plan import Plan
 from minbert.store.node import KINDS, Node
 
 SOON = 10**12
@@ -30,22 +29,22 @@ SOON = 10**12
 
 
 class Rules:
-    """The jobs of a plan, of which `jobs` would run.
+    """What Snakemake is told of the jobs of a plan, of which `jobs` would run.
 
     `cores` are shared by all jobs; None: each runs on a node of a cluster. The plan's record has
     the name `record`.
     """
 
-    def __init__(self, plan: Plan, jobs: Pending, record: str, cores: int | None) -> None:
-        self.plan, self.jobs, self.cores = plan, jobs, cores
-        wish = plan.config.device
-        self.costs = Costs(plan, gpu=has_gpus(wish) if cores is None else None)
+    def __init__(self, jobs: Pending, record: str, cores: int | None) -> None:
+        self.plan, self.jobs, self.cores = jobs.plan, jobs, cores
+        wish = self.plan.config.device
+        self.costs = Costs(self.plan, gpu=has_gpus(wish) if cores is None else None)
         self.mem_mb, self.runtime = self._asks(self.costs.mem_mb), self._asks(self.costs.minutes)
         self.gpu = self._asks(self.costs.gpus, growth=1)
         self.threads = job_threads(jobs, cores)  # of a training
-        self.at = f"--results {shlex.quote(str(plan.root))} --plan {record}"
+        self.at = f"--results {shlex.quote(str(self.plan.root))} --plan {record}"
         """The options of every step: the results root, and the plan that the job belongs to."""
-        self._nodes = {key: node for (_, key), node in plan.nodes.items()}
+        self._nodes = {key: node for (_, key), node in self.plan.nodes.items()}
 
     def job(self, wildcards: Any) -> Job:
         """Return a job's node and seed; an error if the plan has no such key."""

@@ -24,12 +24,11 @@ from snakemake.common import NOTHING_TO_BE_DONE_MSG
 
 from minbert.base.locks import exclusive_lock, results_lock
 from minbert.base.progress import counted, duration, some
+from minbert.commands.rules import Rules
 from minbert.commands.summary import places
 from minbert.devices.gpus import in_words
 from minbert.devices.slurm import cancel_orphans
-from minbert.plan.cost import Costs
 from minbert.plan.describe import title, write
-from minbert.plan.plan import Plan
 from minbert.track.journal import newest_attempts
 from minbert.track.store import check_store
 
@@ -54,26 +53,24 @@ class Work:
 
 
 class Session(logging.Handler):
-    """One run of the workflow of `plan`, whose record has the name `record`.
+    """One run of the workflow whose jobs are those of `rules`.
 
     If there is nothing to be done, Snakemake calls neither `start` nor `end`, and its `logger` has
     the word; then the places of the results are told.
     """
 
-    def __init__(self, plan: Plan, record: str, logger: logging.Logger) -> None:
+    def __init__(self, rules: Rules, logger: logging.Logger) -> None:
         super().__init__()
-        self.plan, self._logger = plan, logger
+        self.rules, self.plan, self._logger = rules, rules.plan, logger
         self.jobs: dict[int, Work] = {}  # by Snakemake's number
-        self._options = ["--results", str(plan.root), "--plan", record]
         self._held = ExitStack()  # until this process ends
         self._ended = threading.Event()
         self._follower: subprocess.Popen[bytes] | None = None
         logger.addHandler(self)
 
-    def start(self, workflow: Any, gpu: bool | None) -> None:
+    def start(self, workflow: Any) -> None:
         """Lock the results, write what jobs read, and follow Snakemake's `workflow` from now on.
 
-        `gpu`: whether trainings get a GPU each of a cluster; None: jobs run on this machine.
         Raises `UserError` if another workflow runs on these results.
         """
         plan, root, tracking = self.plan, self.plan.root, self.plan.config.tracking.enabled
@@ -83,7 +80,7 @@ class Session(logging.Handler):
         if tracking:
             check_store(root)
         write(plan)
-        _tell_devices(plan.config.device, gpu)
+        _tell_devices(plan.config.device, self.rules.costs.gpu)
         (logs := root / "logs").mkdir(parents=True, exist_ok=True)
         words = [Path(sys.argv[0]).name, *sys.argv[1:]]  # of Snakemake, for the report
         (logs / "command.txt").write_text(shlex.join(words) + "\n", encoding="utf-8")
@@ -105,11 +102,11 @@ class Session(logging.Handler):
 
     def expect(self, jobs: Mapping[int, tuple[str, Mapping[str, str]]]) -> None:
         """Begin to count these jobs, each a rule, perhaps of another workflow, and wildcards."""
-        self.started, costs = time.monotonic(), Costs(self.plan)
+        self.started = time.monotonic()
         for number, (rule, wildcards) in jobs.items():
             self.jobs[number] = Work(rule)
             if node := self.plan.nodes.get(("train", wildcards.get("key", ""))):
-                seconds, seed = OTHERS + costs.seconds(node), wildcards["seed"]
+                seconds, seed = OTHERS + self.rules.costs.seconds(node), wildcards["seed"]
                 name = f"{title(self.plan, node)} . s{seed}"
                 self.jobs[number] = Work(name, seconds, (node.key, seed))
 
@@ -186,7 +183,8 @@ class Session(logging.Handler):
                     print(line, file=sys.stderr, flush=True)
 
     def _minbert(self, command: str, *more: str) -> list[str]:
-        return [sys.executable, "-m", "minbert", command, *self._options, *more]
+        options = shlex.split(self.rules.at)
+        return [sys.executable, "-m", "minbert", command, *options, *more]
 
 
 def _is_shown(record: logging.LogRecord) -> bool:
