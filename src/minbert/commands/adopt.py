@@ -25,7 +25,7 @@ from minbert.commands.steps import backbone_digest, load_job, run_job
 from minbert.data.digests import task_digests
 from minbert.plan.describe import title, write
 from minbert.plan.plan import Plan
-from minbert.publish.bundle import DESCRIBED
+from minbert.publish.archive import FILES
 from minbert.publish.checks import check_run, put, upgraded
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.yaml import load_yaml
@@ -81,8 +81,9 @@ class Acceptance:
         known = [of for at, of in self._described.items() if at not in plan.nodes]
         for node in plan.nodes.values():
             for seed in plan.config.seeds if node.kind == "train" else [None]:
-                wanted = node.kind == "train" or (node.kind in DESCRIBED and _is_absent(node))
-                if wanted and not node.done(plan.root, seed):
+                if node.kind not in FILES or node.done(plan.root, seed):
+                    continue
+                if node.kind == "train" or not self._makes(Need(node, node.outputs[0])):
                     any(self._accepts(node, seed, old) for old in known)
 
     def _accepts(self, node: Node, seed: int | None, old: Described) -> bool:
@@ -137,10 +138,9 @@ class Acceptance:
         computes = node.kind in ("train", "features")
         codes = {said["code"]} - {digest(node.code)} if computes else set()
         for name, need in node.needs.items():
-            was, path = old["needs"][name], need.node.folder(self.plan.root) / need.file
-            if name in said and (path.exists() or not _is_absent(need.node)):
-                self._make(need)
-                if _digest(path) != said[name]:
+            was = old["needs"][name]
+            if name in said and self._makes(need):
+                if _digest(need.node.folder(self.plan.root) / need.file) != said[name]:
                     raise UserError(f"was trained with other {name}")
             elif need.node.kind == "train":
                 if self._lineage(was["key"], seed).isdisjoint(self._lineage(need.node.key, seed)):
@@ -160,18 +160,16 @@ class Acceptance:
         folder = node_folder(self.plan.root, "train", key, seed)
         return {key, *(step["from"] for step in self.found.get((key, seed)) or adoptions(folder))}
 
-    def _make(self, need: Need) -> None:
-        """Make a file and what it needs, as the workflow would."""
-        if not (need.node.folder(self.plan.root) / need.file).exists():
-            for before in need.node.needs.values():
-                self._make(before)
-            run_job(load_job(self.plan.root, need.node.kind, need.node.key))
-
-
-def _is_absent(node: Node) -> bool:
-    """Whether a node cannot be made, as a file is not there that it is made from."""
-    here = all(map(os.path.exists, node.extra.get("paths", {}).values()))
-    return not here or any(_is_absent(need.node) for need in node.needs.values())
+    def _makes(self, need: Need) -> bool:
+        """Make a file and what it needs, but download nothing; False if a source is not here."""
+        root, node = self.plan.root, need.node
+        if not (node.folder(root) / need.file).exists():
+            paths, needs = node.extra.get("paths", {}).values(), node.needs.values()
+            here = (paths or needs) and all(map(os.path.exists, paths))
+            if not (here and all(map(self._makes, needs))):
+                return False
+            run_job(load_job(root, node.kind, node.key))
+        return True
 
 
 def _settings(spec: Mapping[str, Any]) -> dict[str, Any]:
