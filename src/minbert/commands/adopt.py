@@ -25,7 +25,7 @@ from minbert.commands.steps import backbone_digest, load_job, run_job
 from minbert.data.digests import task_digests
 from minbert.plan.describe import title, write
 from minbert.plan.plan import Plan
-from minbert.publish.archive import FILES
+from minbert.publish.bundle import FILES
 from minbert.publish.checks import check_run, put, upgraded
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.yaml import load_yaml

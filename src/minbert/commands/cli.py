@@ -184,7 +184,7 @@ JOB = {
     **PLAN,
     "--threads": _number("(default: 1)", default=1),
     "--seed": _number("of a training"),
-    "--memory": _arg("MB of GPU memory that it needs", "MB", whole_number),
+    "--memory": _number("MB of GPU memory that it needs"),
 }
 
 STEPS = {
@@ -193,7 +193,7 @@ STEPS = {
         "stream job metrics to MLflow",
         {
             **PLAN,
-            "--until": _arg("stop once this process, its parent, has ended", "PID", whole_number),
+            "--until": _number("stop once the process N, its parent, has ended"),
             "--once": _flag("store what there is, then stop"),
         },
     ),
@@ -230,7 +230,7 @@ STEPS = {
 
 
 def main(words: Sequence[str] = sys.argv[1:]) -> None:
-    """Run one command and print what it returns: of a step, where its log goes.
+    """Run one command and print what it returns.
 
     A `UserError` is printed without a traceback and exits with 2.
     """

@@ -137,7 +137,7 @@ def learned_text(plan: Plan) -> str:
     """Return a line for each of our dev scores whose published one is clearly above its floor."""
     from minbert.evaluate.reading import read_scores  # loads pyarrow
 
-    lines: list[tuple[str, ...]] = []
+    lines: list[tuple[Any, ...]] = []
     for paper in (grid.paper for grid in plan.grids):
         path = plan.shown[f"scores/{paper}"].folder(plan.root) / "scores.parquet"
         scores = read_scores(path, paper) if path.exists() else {}
@@ -148,12 +148,11 @@ def learned_text(plan: Plan) -> str:
                     floor, error = score.floor or 0.0, score.error or 0.0
                     if theirs and score.learned is not None and theirs > floor + CLEARLY * error:
                         said = "constant" if score.constant else "not above its floor"
-                        values = (f"{value:.3f}" for value in (theirs, score.value, floor))
-                        about = (paper, of.variant, of.measure, str(seed), *values)
-                        lines.append((*about, said * (not score.learned)))
+                        about = (paper, of.variant, of.measure, seed, theirs, score.value, floor)
+                        lines.append((*about, "" if score.learned else said))
     counts = Counter(line[-1] for line in lines)
     head = ("paper", "variant", "task", "seed", "paper's", "ours", "floor", "")
-    table = tabulate(lines, head, **TABLE)
+    table = tabulate(lines, head, floatfmt=".3f")
     return (
         f"{table}\n\n{counts['']} of {len(lines)} above their floor at the 5 % level, "
         f"{counts['constant']} of {len(lines)} constant predictors.\n"

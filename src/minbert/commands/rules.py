@@ -60,7 +60,7 @@ class Rules:
         The age of files does not matter, as their paths say what they hold: a copy of the results
         that has lost its times makes nothing again.
         """
-        return [ancient(path) for path in self._inputs(self.job(wildcards))]
+        return self._inputs(self.job(wildcards))
 
     def command(self, wildcards: Any) -> str:
         """Return the step that makes a job's files, without `--threads`."""
@@ -97,13 +97,13 @@ class Rules:
             needed = dict.fromkeys(path for node in missing for path in self._inputs((node, None)))
             yield (
                 name,
-                [ancient(path) for path in needed if str(Path(path).parent) not in own],
+                [path for path in needed if str(Path(path).parent) not in own],
                 [node.folder(self.plan.root) / file for node in missing for file in node.outputs],
                 " ".join(["make", *(f"{node.kind}-{node.key}" for node in missing), self.at]),
             )
 
     def _inputs(self, job: Job) -> list[str]:
-        return inputs(self.jobs, job, apart=self.cores is None)
+        return [ancient(path) for path in inputs(self.jobs, job, apart=self.cores is None)]
 
     def keyed(self, wildcards: Any, dag: Any) -> Any:
         """Return the keyed file of a readable name.
