@@ -62,8 +62,9 @@ class Results:
         After that of the whole grids come variants that were run as a part alone. It is empty
         before results are published for the first time.
         """
-        tables = pa.concat_tables([SCHEMA.empty_table(), *map(read_file, score_tables(self.root))])
-        return tables.to_pandas().drop_duplicates(SCHEMA.names[:6], ignore_index=True)
+        tables = [SCHEMA.empty_table(), *map(read_file, score_tables(self.root))]
+        found = pa.concat_tables(tables, promote_options="default").to_pandas()
+        return found.drop_duplicates(SCHEMA.names[:6], ignore_index=True)
 
     def specs(self, names: str = "*") -> pd.DataFrame:
         """Return every setting of each stage, trained or not: a row a stage, a column a setting.

@@ -68,10 +68,9 @@ class ResolvedVariant:
                 raise UserError(f"{about} has no task '{task}'; it has {known}")
         seeds = self.seeds(tasks)
         if not seeds or seed not in (None, *seeds):
-            wanted = "one seed for all of them" if seed is None else f"seed {seed}"
             raise UserError(
-                f"{about} is not trained yet on {', '.join(tasks)} with {wanted}, but with "
-                f"{seeds}; choose one, or run `{_snakemake(self.record)}` (with `seeds` of "
+                f"{about} is not trained yet: on {', '.join(tasks)} it has the seeds {seeds}; "
+                f"choose one of them, or run `{_snakemake(self.record)}` (with `seeds` of "
                 "config.yaml)"
             )
         seed = seeds[0] if seed is None else seed
