@@ -14,7 +14,7 @@ from minbert.spec.protocol import Measured
 from minbert.store.plans import write_plan
 from minbert.track.follower import Follower
 from minbert.track.journal import Journal
-from minbert.track.runs import ROWS
+from minbert.track.runs import PARENTS
 from minbert.track.store import Tag
 
 from .chromium import Browser
@@ -59,7 +59,7 @@ def addresses(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
         journal.end("FINISHED", metrics={**scores, "n": 2}, tags=tags)
         parents[name] = journal.path.stem
     rows = dict.fromkeys((f"row.{name}" for name in SCORES), "")
-    write_json(root / ROWS, {"paper": parents | rows})
+    write_json(root / PARENTS, {"paper": parents | rows})
     plan = write_plan(root, {"papers": {"paper": FACTS}, "variants": []})
     Follower(root, plan).follow()
     with serving(root, free_port()) as lines:

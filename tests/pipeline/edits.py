@@ -113,7 +113,7 @@ CODE: dict[str, set[str]] = {
     "figures.curves": FIGURE,
     "figures.style": FIGURE,
     "evaluate.table": TABLE,
-    "report.worst": REPORT,
+    "report.findings": REPORT,
 }
 """The same after an edit of a module of the package."""
 

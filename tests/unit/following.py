@@ -19,7 +19,7 @@ from minbert.base.files import write_json
 from minbert.spec.protocol import Measured
 from minbert.track.follower import Follower
 from minbert.track.journal import Journal, newest_attempts
-from minbert.track.runs import ROWS
+from minbert.track.runs import PARENTS
 from minbert.track.store import Tag, attempt_runs, open_store
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def write_rows(root: Path, *keys: str, **rows: dict[str, float]) -> None:
         journal.end("FINISHED", metrics=metrics, tags={Tag.ROW: name, "learned": "sst"})
         logs[name] = journal.path.stem
     above = dict.fromkeys((*keys, *(f"row.{name}" for name in rows)), "")
-    write_json(root / ROWS, {"paper": above | logs})
+    write_json(root / PARENTS, {"paper": above | logs})
 
 
 def stored_run(root: Path, log: Path) -> Run:

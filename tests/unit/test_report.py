@@ -16,8 +16,7 @@ from reporting import CONSTANT, HARM, HOSTILE, PAPER, SEEDS, job_of, write_repor
 from minbert.evaluate.reading import GUESS, Of
 from minbert.evaluate.text import read_csv
 from minbert.plan.plan import Plan
-from minbert.report.findings import against_papers, unlearned
-from minbert.report.papers import Paper, read_papers
+from minbert.report.findings import Paper, against_papers, read_papers, unlearned
 
 
 class Page(HTMLParser):
@@ -136,11 +135,13 @@ def test_the_first_warnings_are_of_runs_that_learned_nothing(
 ) -> None:
     found = unlearned(papers)
     (paper,) = papers
-    floor, label = paper.scores[Of("1-bert", "dev", "sst")][0].floor, paper.labels[CONSTANT]
-    (case,) = (of for of in found["constant"] if of.startswith(f"{PAPER} / {label}: SST"))
-    assert case.endswith(f"floor {floor:.3f} (seeds 0, 1, 2)")
+    floor = paper.scores[Of("1-bert", "dev", "sst")][0].floor
+    label = paper.about["labels"][CONSTANT]
+    constant = [of for of in found["constant"] if of.startswith(f"{PAPER} / {label}, seed ")]
+    assert len(constant) == 3 and ", seed 0: SST 0." in constant[0]
+    assert all(of.endswith(f", floor {floor:.3f}") for of in constant)
     assert found["single"] == 3 < found["tested"] - found["above"]
-    assert f"{PAPER} / {paper.labels['baseline']}: " in " ".join(found["low"])
+    assert f"{PAPER} / {paper.about['labels']['baseline']}, seed 0: " in " ".join(found["low"])
     warnings = page.text[page.text.index("\nWarnings\n") :]
     assert -1 < warnings.find("predict the same class") < warnings.find("not above their floor")
     assert f"{found['above']} of {found['tested']} dev scores" in page.text and GUESS in page.text
@@ -174,7 +175,8 @@ def test_the_best_variant_stands_beside_its_floor_and_the_papers_best(
         if (of.split, of.measure) == ("dev", "normalised")
     }
     best = max(means, key=lambda name: means[name])
-    shown = rf"{PAPER}{re.escape(paper.labels[best])}{means[best]:.3f} ± .*0\.\d+0\.772normalised"
+    label = re.escape(paper.about["labels"][best])
+    shown = rf"{PAPER}{label}{means[best]:.3f} ± .*0\.\d+0\.772normalised"
     assert re.search(shown, page.text)
 
 

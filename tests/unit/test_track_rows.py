@@ -21,7 +21,7 @@ from minbert.store.plans import SCORES, write_plan
 from minbert.track.experiments import CURVES, VIEW, view_tag
 from minbert.track.follower import Follower
 from minbert.track.journal import Attempt, Journal, attempts, newest_attempts
-from minbert.track.runs import ROWS, log_imported_runs, record_rows
+from minbert.track.runs import PARENTS, log_imported_runs, record_rows
 from minbert.track.store import Tag, open_store
 
 FACTS = {
@@ -68,7 +68,7 @@ def test_a_row_has_what_is_published_of_it(tmp_path: Path) -> None:
         }
     )
     assert end["tags"] == {Tag.ROW: "one", "learned": "sts", "not_learned": "sst"}
-    (page,) = read_json(tmp_path / ROWS).values()
+    (page,) = read_json(tmp_path / PARENTS).values()
     assert page == {"k1": one.name, "k2": one.name, "k3": "", "row.p.one": "", "row.p.best": ""}
 
 

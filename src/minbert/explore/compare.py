@@ -19,7 +19,7 @@ from minbert.evaluate.reading import Predicted, read_predicted
 from minbert.evaluate.scoring import Floats, averaged
 from minbert.plan import describe as plans
 from minbert.predict.resolve_run import TEXTS, ResolvedVariant, find, versions
-from minbert.report.worst import over_runs
+from minbert.report.findings import over_runs
 from minbert.store.plans import read_description
 
 SPEC = ["stage", "name", "A", "B"]

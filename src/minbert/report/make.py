@@ -19,9 +19,7 @@ from minbert.evaluate.reading import FAVOURED, GUESS
 from minbert.evaluate.seeds import Interval
 from minbert.evaluate.table import FAILED, SCORED, remarks, sections, table_rows
 from minbert.evaluate.text import read_csv
-from minbert.report.findings import against_papers, best_variants, cases, environments, unlearned
-from minbert.report.papers import Paper, read_papers, records, spec_of
-from minbert.report.worst import worst
+from minbert.report import findings
 from minbert.store.job import Job
 
 YAML: Any = {"default_flow_style": None, "sort_keys": False, "allow_unicode": True, "width": 96}
@@ -45,11 +43,8 @@ def make(job: Job) -> None:
     environment.filters |= {
         "duration": duration,
         "interval": Interval.in_words,
-        "early": lambda cells: (
-            cells[0],
-            cells[-1],
-            *cells[1:-1],
-        ),  # the verdict, for narrow screens
+        # The verdict is second, for narrow screens.
+        "early": lambda cells: (cells[0], cells[-1], *cells[1:-1]),
         "status": lambda status: {SCORED: "", FAILED: "failed"}.get(status, "absent"),
         "hash": _hash,
         "score": lambda value: "—" if value is None else f"{value:.3f}",
@@ -65,24 +60,22 @@ def _hash(text: str) -> str:
 
 def _page(job: Job) -> dict[str, Any]:
     """Return what the templates show; files of data, runs and figures may be missing."""
-    spec, papers, index = job.spec, list(read_papers(job)), read_csv(job.need("index"))
-    command, runs = job.root / "logs" / COMMAND, records(job, "run")
-    where = environments(runs)
-    claimed = "claims" in job.described["needs"]
+    spec, papers, index = job.spec, list(findings.read_papers(job)), read_csv(job.need("index"))
+    command, runs = job.root / "logs" / COMMAND, findings.records(job, "run")
+    where = findings.environments(runs)
+    claimed = findings.spec_of(job, "claims") if "claims" in job.described["needs"] else {}
     return {
-        "style": Path(__file__).with_name("style.css").read_text(encoding="utf-8"),
-        "script": Path(__file__).with_name("script.js").read_text(encoding="utf-8"),
         "spec": spec,
         "index": index,
         "in_words": in_words,
         "guess": GUESS,
         "favoured": FAVOURED[spec["selection_split"]],
-        "best": list(best_variants(papers, index)),
-        "against_papers": list(against_papers(index)) if spec["data"] != claims.GENERATED else [],
-        "unlearned": unlearned(papers),
-        "cases": cases(job, papers, index, where.get("commit", [])),
+        "best": list(findings.best_variants(papers, index)),
+        "against_papers": list(findings.against_papers(index)),
+        "unlearned": findings.unlearned(papers),
+        "cases": findings.cases(job, papers, index, where["commit"]),
         "claims": claims,
-        "claimed": spec_of(job, "claims") if claimed else {},
+        "claimed": claimed,
         "lines": read_csv(job.need("claims")) if claimed else [],
         "papers": [_paper(job, paper) for paper in papers],
         "pictures": [picture(job, name) for name in spec["figures"]],
@@ -90,23 +83,25 @@ def _page(job: Job) -> dict[str, Any]:
         "wanted": len(job.needs("run")),
         "environments": where,
         "config": yaml.safe_dump(spec["config"], **YAML),
-        "command": command.read_text(encoding="utf-8").strip() if command.is_file() else "",
+        "command": command.read_text(encoding="utf-8") if command.is_file() else "",
         "commit": commit(),
     }
 
 
-def _paper(job: Job, paper: Paper) -> dict[str, Any]:
+def _paper(job: Job, paper: findings.Paper) -> dict[str, Any]:
     rows = table_rows(job, paper.about)
     return {
-        **{"name": paper.name, "about": paper.about, "rows": rows},
-        **{"sections": sections(paper.about, rows), "worst": list(worst(job, paper))},
+        **paper._asdict(),
+        "rows": rows,
+        "sections": sections(paper.about, rows),
+        "worst": list(findings.worst(job, paper)),
         "remarks": [*remarks(paper.about, rows), *paper.about["footnotes"]],
     }
 
 
 def picture(job: Job, name: str) -> dict[str, Any]:
     """Return a figure; its `source` in the page is a data URL, "" if it was not drawn."""
-    spec, path = spec_of(job, f"figure.{name}"), job.need(f"figure.{name}")
+    spec, path = findings.spec_of(job, f"figure.{name}"), job.need(f"figure.{name}")
     found = {"name": name, "paper": spec["paper"], "source": "", **spec["draw"]}
     if path.is_file():
         packed, size = webp(path, 2)  # sharp on a screen; the page links the file for print

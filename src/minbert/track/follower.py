@@ -21,7 +21,7 @@ from minbert.spec.task import use_tasks_of
 from minbert.store.plans import read_plan, stage_rows
 from minbert.track.experiments import note, views
 from minbert.track.journal import FOLLOWER, Attempt, attempts
-from minbert.track.runs import ROWS, log_imported_runs
+from minbert.track.runs import PARENTS, log_imported_runs
 from minbert.track.store import (
     PROXIED,
     Tag,
@@ -120,7 +120,7 @@ class Follower:
             self.failing = True
 
     def _store_all(self, client: MlflowClient) -> None:
-        self.left, path, every = [], self.root / ROWS, attempts(self.root)
+        self.left, path, every = [], self.root / PARENTS, attempts(self.root)
         papers = read_json(path) if path.exists() else {}
         newest = {attempt.group: attempt.name for attempt in every}
         for attempt in every:
@@ -152,8 +152,8 @@ class Follower:
         from mlflow.entities import Metric, Param, RunTag
 
         # In this order: a job writes its last line, and then frees its lock.
-        killed = run.info.status == "RUNNING" and not attempt.alive()
-        identity, known = run.info.run_id, run.data.tags
+        status, identity, known = run.info.status, run.info.run_id, run.data.tags
+        killed = status == "RUNNING" and not attempt.alive()
         said, place = attempt.read(int(known.get(Tag.OFFSET, 0)))
         new = {**tags, Tag.OFFSET: str(place)}
         if killed:
@@ -163,7 +163,7 @@ class Follower:
         if Tag.ROW in said["tags"]:
             for tag, view in views(self.facts.get(known[Tag.PAPER]), rows=True).items():
                 client.set_experiment_tag(run.info.experiment_id, tag, view)
-        if "status" in said:
+        if said.get("status", status) != status:  # A row ends once.
             client.set_terminated(identity, said["status"], round(said["ended"] * 1000))
         if error := said.get("error"):
             new["minbert.error"] = error
@@ -171,8 +171,8 @@ class Follower:
         points = [Metric(name, of, round(at * 1000), n) for name, of, n, at in said["points"]]
         client.log_batch(identity, points, params)
         # The place comes last, as what is before it is not looked at again.
-        labels = [RunTag(name, str(value)) for name, value in (said["tags"] | new).items()]
-        client.log_batch(identity, tags=labels)
+        new = said["tags"] | new
+        client.log_batch(identity, tags=[RunTag(name, str(value)) for name, value in new.items()])
         self._runs[attempt.name] = client.get_run(identity)
 
     def _create(self, client: MlflowClient, name: str, about: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ from minbert.store.plans import SCORES, describe_job, read_plan, read_record, st
 from minbert.track.journal import BEST, COST, TEST, TRACKING, Journal, newest_attempts
 from minbert.track.store import Tag, say
 
-ROWS = Path(TRACKING) / "rows.json"
+PARENTS = Path(TRACKING) / "parents.json"
 """By paper, {key of a run that its grid needs: the attempt of the row above it, or ""}."""
 
 _COSTS = ("seconds", "steps", "tokens_per_second", "peak_memory_bytes", "peak_device_memory_bytes")
@@ -124,7 +124,7 @@ def _tell(job: Job) -> None:
 
 
 def record_rows(root: Path, listed: Mapping[str, Any]) -> None:
-    """Add what is published of each paper of plan `listed` to the logs of its rows; write `ROWS`.
+    """Add what is published of the papers of plan `listed` to the logs of rows; write `PARENTS`.
 
     A row has the log of a run that is no training, to which each publication adds.
     """
@@ -146,7 +146,7 @@ def record_rows(root: Path, listed: Mapping[str, Any]) -> None:
         for variant, key in own + used:
             above[key] = above.get(key) or names.get(variant, "")
         papers[paper] = above
-    write_json(root / ROWS, papers)
+    write_json(root / PARENTS, papers)
 
 
 def _rows(scores: Scores, rule: str, overall_tasks: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -46,8 +46,8 @@ _ENVIRONMENT = {
     "DO_NOT_TRACK": "true",
     # The server needs no job runner: 2 processes instead of 15.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-    # MLflow warns of the server that `ui.command` asks for.
-    "PYTHONWARNINGS": "ignore::FutureWarning",
+    # MLflow warns of the server that `ui.command` asks for, and this of one of its libraries.
+    "PYTHONWARNINGS": "ignore",
 }
 
 

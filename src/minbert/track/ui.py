@@ -65,7 +65,8 @@ def serve(root: Path | str, port: int = 5000) -> None:
 def command(uri: str, port: int) -> list[str]:
     """Return the command that serves the store at `uri`."""
     words = [sys.executable, "-m", "mlflow", "server", "--workers", "1"]
-    words += ["--backend-store-uri", uri, "--host", HOST, "--port", str(port)]
+    words += ["--backend-store-uri", uri, "--registry-store-uri", uri]
+    words += ["--host", HOST, "--port", str(port)]
     # MLflow's usual server has an assistant, which may run commands for whoever reaches the port;
     # this one lacks it. Browsers open connections that they do not use: one thread would wait.
     return [*words, "--gunicorn-opts", "--log-level warning --threads 8 --graceful-timeout 1"]
