@@ -14,8 +14,8 @@ from transformers import BertModel
 from benchmarks.workload import Workload
 from minbert.spec.stage import StageSpec
 from minbert.train.examples import Examples
-from minbert.train.finetune import Finetuned
 from minbert.train.samplers import Step
+from minbert.train.trainable import Finetuned
 
 
 def cross_entropy(output: Tensor, labels: Tensor) -> Tensor:

@@ -18,9 +18,8 @@ from benchmarks.ours import Ours, stage
 from benchmarks.workload import Workload, make_workload
 from minbert.spec.stage import StageSpec
 from minbert.train.features import cache_features
-from minbert.train.finetune import Finetuned
 from minbert.train.samplers import Step
-from minbert.train.trainable import Sources
+from minbert.train.trainable import Finetuned, Sources
 
 Name = tuple[str, str]
 """A side: `ours` or `peer`, and its precision."""

@@ -11,10 +11,10 @@ from torchjd import aggregation as theirs
 
 from minbert.spec.stage import StageSpec
 from minbert.train.checkpoints import Checkpoints
-from minbert.train.finetune import Finetuned
 from minbert.train.run import Loop
 from minbert.train.samplers import Step
 from minbert.train.step import Gradients
+from minbert.train.trainable import Finetuned
 
 CPU = torch.device("cpu")
 STEP: Step = [

@@ -20,7 +20,7 @@ from benchmarks.others import Transformers
 from benchmarks.ours import Ours, stage
 from benchmarks.run import Bench, Row
 from benchmarks.workload import make_workload
-from minbert.train.finetune import Finetuned
+from minbert.train.trainable import Finetuned
 
 LEAST = {"SST 16": 1.05, "Quora 64 pairs, siamese": 1.8, "Quora dev, siamese": 1.5}
 """Times as fast as `transformers`, at the least."""

@@ -185,7 +185,7 @@ import gc, sys
 from minbert.base.process import imports
 with imports():
     assert not gc.isenabled()
-    import minbert.train.finetune, minbert.train.run
+    import minbert.train.trainable, minbert.train.run
 costly = {"torch._dynamo", "torch._inductor", "sympy", "pyarrow.dataset", "mlflow", "transformers"}
 assert not costly & {*sys.modules}
 left_out = gc.get_freeze_count()

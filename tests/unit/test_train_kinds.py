@@ -24,11 +24,10 @@ from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.train.examples import read_examples
 from minbert.train.features import cache_features
-from minbert.train.finetune import Finetuned
 from minbert.train.frozen_probe import FrozenProbe
 from minbert.train.run import train_stage
 from minbert.train.step import Gradients
-from minbert.train.trainable import Sources, TrainableModel
+from minbert.train.trainable import Finetuned, Sources, TrainableModel
 
 CPU = torch.device("cpu")
 SEED = 5

@@ -12,7 +12,7 @@ from stepping import CPU
 from torch import Tensor
 
 from minbert.model.weights import load_weights, save_weights
-from minbert.train.finetune import Finetuned
+from minbert.train.trainable import Finetuned
 
 Weights = dict[str, Tensor]
 Started = Callable[..., Weights]

@@ -75,7 +75,7 @@ PARTS: dict[str, dict[str, str]] = {
         "cosine": "minbert.model.heads:CosineHead",
     },
     "trainable": {
-        "all": "minbert.train.finetune:Finetuned",
+        "all": "minbert.train.trainable:Finetuned",
         "heads": "minbert.train.frozen_probe:FrozenProbe",
         "adapters": "minbert.train.adapters:AdapterTuned",
         "fusion": "minbert.train.adapters:FusionTuned",

@@ -14,8 +14,7 @@ from minbert.model.encoder import SharedEncoder
 from minbert.model.lora import add_lora
 from minbert.model.weights import load_weights
 from minbert.spec.stage import StageSpec
-from minbert.train.finetune import Finetuned
-from minbert.train.trainable import Sources
+from minbert.train.trainable import Finetuned, Sources
 
 
 class AdapterTuned(Finetuned):

@@ -9,7 +9,7 @@ from torch import Tensor
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Smart, StageSpec, divergence
 from minbert.train.checkpoints import Part
-from minbert.train.finetune import Finetuned
+from minbert.train.trainable import Finetuned
 
 EPSILON = 1e-6
 """What the authors' library adds to the norm that it divides a token's move by."""

@@ -1,5 +1,6 @@
 """What the loop trains: a model with its examples, however much of it is frozen."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,12 +12,13 @@ import torch
 from torch import Tensor
 
 from minbert.model.encoder import SharedEncoder
-from minbert.model.multitask import Heads
-from minbert.spec.architecture import Architecture
+from minbert.model.multitask import Heads, MultitaskModel
+from minbert.model.weights import load_weights
+from minbert.spec.architecture import WEIGHTS, Architecture, read_architecture
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.train.checkpoints import Part
-from minbert.train.examples import Examples
+from minbert.train.examples import Examples, read_examples
 from minbert.train.losses import Loss, task_loss
 from minbert.train.samplers import Step
 
@@ -116,3 +118,53 @@ class TrainableModel(Part):
     @weights.setter
     def weights(self, weights: dict[str, Tensor]) -> None:
         self.module.load_state_dict(self.module.state_dict() | weights)
+
+
+class Finetuned(TrainableModel):
+    """Encoder and heads are trained, from the backbone's weights or from those of an earlier stage.
+
+    A head or convolution is new unless the earlier stage has one for that task, of the same shape.
+    New weights come from torch's default generator: seed it first.
+    """
+
+    module: MultitaskModel
+
+    def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None:
+        backbone = sources.backbone
+        self.architecture = read_architecture(backbone / "config.json")
+        self.module = MultitaskModel(self.architecture, spec)
+        self.module.encoder.load_backbone(load_weights(backbone / WEIGHTS))
+        self.start(sources)
+        self.can_run_jointly = self.module.encoder.can_run_jointly
+        self.module.to(device)
+        self.examples = {
+            task: read_examples(path, spec.tasks[task].pairing, backbone, spec.max_length, device)
+            for task, path in sources.tokens.items()
+        }
+
+    def start(self, sources: Sources) -> None:
+        """Insert what the stage inserts, and take over what an earlier one trained."""
+        model = self.module
+        self.insert(model.encoder, model.spec, {})
+        state = load_weights(sources.start) if sources.start else {}
+
+        def part(prefix: str) -> dict[str, Tensor]:
+            return {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
+
+        if earlier := part("encoder."):
+            # One encoder for all tasks becomes the start of each task's own copy.
+            ours = model.encoder.state_dict()
+            own = re.compile(r"^own\.[^.]+\.")
+            names = {name: name if name in earlier else own.sub("shared.", name) for name in ours}
+            model.encoder.load_state_dict({n: earlier[place] for n, place in names.items()})
+        # All of a head or nothing: a deeper head may have the same first layer, a wider convolution
+        # the same bias.
+        for kind, modules in (("heads", model.heads), ("convolutions", model.convolutions)):
+            for task, module in modules.items():
+                from_task = (kind == "heads" and model.spec.tasks[task].init_head_from) or task
+                theirs = part(f"{kind}.{from_task}.")
+                shapes = [
+                    {n: t.shape for n, t in of.items()} for of in (theirs, module.state_dict())
+                ]
+                if shapes[0] == shapes[1]:
+                    module.load_state_dict(theirs)
