@@ -176,7 +176,7 @@ class Session(logging.Handler):
         told, before = 0.0, -1
         while not self._ended.wait(1.0):
             now, count = time.monotonic(), len(self._in("done") + self._in("failed"))
-            if now - told >= (5.0 if count != before else 300.0):
+            if now - told >= (10.0 if count != before else 300.0):
                 told, before = now, count
                 line = f"{time.strftime('%H:%M:%S')}  {self.line()}"
                 with suppress(OSError):  # A closed terminal stops no workflow.
@@ -195,7 +195,7 @@ def _is_shown(record: logging.LogRecord) -> bool:
 
 def _tell_devices(wish: str, gpu: bool | None) -> None:
     """Report once where training will run; on Slurm, cancel jobs of a killed Snakemake."""
-    where = f"training jobs ask for {'a' if gpu else 'no'} GPU each"
+    where = f"training jobs ask for {'a' if gpu else 'no'} GPU"
     print(in_words(wish) if gpu is None else where, file=sys.stderr)
     if gpu is not None and (left := cancel_orphans(Path.cwd())):
         print(f"cancelled jobs that an earlier Snakemake left: {' '.join(left)}", file=sys.stderr)
