@@ -33,7 +33,8 @@ def make_plan(folder: Path, grid: str = TWO_STAGES, **config: Any) -> Plan:
 
 def training(plan: Plan, variant: str, stage: str = "main") -> Node:
     """Return the training of a variant of the first grid."""
-    return plan.training(StageRef(plan.grids[0].paper, variant, stage))
+    ref = StageRef(plan.grids[0].paper, variant, stage)
+    return plan.nodes["train", plan.train(ref).key]
 
 
 def drawn(plan: Plan, paper: str) -> dict[str, Node]:

@@ -63,7 +63,7 @@ class _Outlook:
 
     def _row(self, stage: Stage) -> tuple[str, ...]:
         ref, spec = stage.ref, stage.spec
-        node = self.plan.training(ref)
+        node = self.plan.nodes["train", self.plan.train(ref).key]
         missing = {n: self.jobs[node, n] for n in self.seeds if (node, n) in self.jobs}
         drawn = epoch(spec, self.costs.size)
         count = self.plan.parameters(self.plan.variants[ref.paper, ref.variant])

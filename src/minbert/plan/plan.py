@@ -212,10 +212,6 @@ class Plan:
         collect([*map(self.train, self.stages), *self.shown.values()])
         return found
 
-    def training(self, ref: StageRef) -> Node:
-        """Return the training of a stage: one node for all stages of its key."""
-        return self.nodes["train", self.train(ref).key]
-
     def runs(self) -> Iterator[tuple[Node, int]]:
         """Yield every distinct training job: its node and seed."""
         for key in self.owners:
