@@ -11,10 +11,12 @@ import math
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import snakemake.common
+import snakemake.rules
 from snakemake.exceptions import WorkflowError
 from snakemake.io import ancient
 
@@ -26,6 +28,10 @@ from minbert.store.node import KINDS, Node
 
 SOON = 10**12
 """The priority of what people look at: it is made in seconds, so before more training."""
+
+# Snakemake asks for the parameters of the same few functions some twenty times a job.
+for _module in (snakemake.common, snakemake.rules):
+    _module.get_function_params = cache(_module.get_function_params)
 
 
 class Rules:
