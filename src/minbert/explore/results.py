@@ -147,14 +147,11 @@ class Run:
     @property
     def history(self) -> pd.DataFrame:
         """All measured values, stage by stage: the columns of `history.parquet`, and `stage`."""
-        folders = {
-            stage: node_folder(self._found.root, "train", key, self.seed)
-            for stage, key in self._found.stages.items()
-        }
+        root, seed = self._found.root, self.seed
         frames = [
-            read_file(folder / "history.parquet").to_pandas().assign(stage=stage)
-            for stage, folder in folders.items()
-            if folder.exists()
+            read_file(path).to_pandas().assign(stage=stage)
+            for stage, key in self._found.stages.items()
+            if (path := node_folder(root, "train", key, seed) / "history.parquet").is_file()
         ]
         return pd.concat(frames, ignore_index=True)
 
@@ -173,13 +170,11 @@ class Run:
     def weights(self, task: str | None = None) -> dict[str, torch.Tensor]:
         """Return the trained tensors by name, those of the best epoch, on the CPU.
 
-        They are those of the stage that `task` is scored with; it may be left out if there is only
+        They are those of the stage that `task` is scored with; it may be left out if it is the only
         one. A frozen encoder is not among them. Raises `UserError` if they were deleted.
         """
         from minbert.model.weights import load_weights
 
-        if len({run.key for run in self._runs.values()}) == 1:
-            task = task or self.tasks[0]
         return load_weights(self._of(task).file("model.safetensors"))
 
     def model(self, task: str | None = None, device: str = "auto") -> Predictor:
