@@ -320,7 +320,7 @@ def test_claims_on_curves_are_judged_by_their_seeds(paper: Paper) -> None:
             paper.run(name, seed, sst=0.7)
             curves = {"train_sst": [0.5, 0.5 + gap], "dev_sst": [0.6, 0.5]}
             paper.curve(name, seed, **curves, loss_sst=[loss + 1, loss - 1])
-    for seed in range(2):  # its curves are not read
+    for seed in range(2):  # it has no curves
         paper.run("scored", seed, sst=0.3)
     claim = against("one", "two", measure="gap")
     on_curves, on_scores = paper.judge(claim, against("one", "scored"))

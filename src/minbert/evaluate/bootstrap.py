@@ -9,7 +9,7 @@ again for such a number, so its error comes from the seeds alone, with their var
 rows as for scores (`seeds.steadied`).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -253,24 +253,23 @@ class Systems:
     """Variants that have `scores` on the same dev examples.
 
     `files` has a file beside the others of each run by KEY.SEED, `overall_tasks` are those of the
-    overall score, `curved` the variants whose curves are compared.
+    overall score.
     """
 
     scores: Scores
     files: Mapping[str, Path]
     overall_tasks: Sequence[str] = OVERALL_TASKS
-    curved: Collection[str] = ()
 
     @cache  # noqa: B019 - a process has few of these
     def of(self, task: str, measure: str = "") -> dict[str, System]:
         """Return the variants with scores on `task`, or by an overall rule, and `MAJORITY`.
 
         All are scored on the same resampled examples. Those that have learned the task share their
-        spread (`seeds.shared_spreads`). A `measure` (`measured`) is of the curved ones alone.
+        spread (`seeds.shared_spreads`). Of a `measure` (`measured`), there is no `MAJORITY`.
         """
         found = {}
         for of in self.scores:
-            if of[1:] == ("dev", task) and (of.variant in self.curved or not measure):
+            if of[1:] == ("dev", task):
                 runs = trainings(self.scores, of, self.overall_tasks)
                 above = learned(self.scores, of, self.overall_tasks)
                 found[of] = self._system(runs, task, measure)._replace(learned=above is True)

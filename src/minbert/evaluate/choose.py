@@ -7,11 +7,10 @@ each method. The other half of dev and test are not looked at.
 from statistics import fmean
 from typing import Any
 
-from minbert.base.files import write_text
 from minbert.evaluate.score import candidates, choose, read_runs
 from minbert.evaluate.scoring import selection_score
 from minbert.evaluate.seeds import interval
-from minbert.evaluate.text import ABSENT, csv_text, markdown, markdown_table, write_markdown
+from minbert.evaluate.text import ABSENT, markdown, markdown_table, write_csv, write_markdown
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
@@ -59,7 +58,7 @@ def make(job: Job) -> None:
             means = (f"{line[column]:.3f}" if column in line else ABSENT for column in columns)
             label = spec["labels"][variant]
             cells.append([label, settings, chosen or ABSENT, said, *means, str(len(seeds))])
-    write_text(job.out / "tuning.csv", csv_text([*COLUMNS, *columns], lines))
+    write_csv(job.out / "tuning.csv", [*COLUMNS, *columns], lines)
     count = len(spec["seeds"])
     over = f"mean over n of {count} seeds, with its 95 % Student-t interval" * (count > 1)
     how = (

@@ -14,12 +14,12 @@ from minbert.evaluate.reading import FAVOURED, LEVEL, read_scores
 from minbert.evaluate.text import (
     ABSENT,
     Line,
-    csv_text,
     latex_float,
     markdown,
     markdown_table,
     p_value,
     read_csv,
+    write_csv,
     write_markdown,
 )
 from minbert.spec.published import MAJORITY
@@ -69,7 +69,7 @@ def make(job: Job) -> None:
     spec, out = job.spec, job.out
     found = [line for paper in spec["titles"] for line in _of_paper(paper, job)]
     columns = (*COLUMNS, MEASURE) if on_curves(spec) else COLUMNS
-    write_text(out / "claims.csv", csv_text(columns, found))
+    write_csv(out / "claims.csv", columns, found)
     lines, data, how = read_csv(out / "claims.csv"), spec["data"], remarks(spec)
     sections, floats = [], []
     for paper, title in spec["titles"].items():
@@ -92,11 +92,10 @@ def on_curves(spec: Line) -> bool:
 def _of_paper(paper: str, job: Job) -> list[dict[str, Any]]:
     """Return the lines of a paper's claims."""
     claims = [claim for claim in job.spec["claims"] if claim["paper"] == paper]
-    named = [(name, claim) for claim in claims for name in (claim["variant"], *claim["against"])]
-    compared, curved = ({n for n, _ in named}, {n for n, claim in named if MEASURE in claim})
+    compared = {name for claim in claims for name in (claim["variant"], *claim["against"])}
     scores = read_scores(job.need(f"scores.{paper}"), paper)
     known = {of: by_seed for of, by_seed in scores.items() if of.variant in compared}
-    systems = Systems(known, job.needs("run"), job.spec["overall_tasks"][paper], curved)
+    systems = Systems(known, job.needs("run"), job.spec["overall_tasks"][paper])
     lines = [_judged(claim, systems) for claim in claims]
     judged = [line for line in lines if "p" in line]
     adjusted = holm([line["p"] for line in judged], len(lines))

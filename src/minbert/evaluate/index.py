@@ -3,9 +3,15 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from minbert.base.files import write_text
 from minbert.evaluate.table import SCORED
-from minbert.evaluate.text import Line, csv_text, markdown, markdown_table, read_csv, write_markdown
+from minbert.evaluate.text import (
+    Line,
+    markdown,
+    markdown_table,
+    read_csv,
+    write_csv,
+    write_markdown,
+)
 from minbert.spec.published import FIGURES
 from minbert.store.job import Job
 
@@ -38,7 +44,7 @@ def make(job: Job) -> None:
         cells.append([*about, ", ".join(published), ", ".join(scores)])
     columns = [f"{figure}_{side}" for figure in FIGURES for side in ("published", "ours")]
     names = [*NAMES, "status", "seeds", *columns, "backbone", "reason", "keys"]
-    write_text(job.out / "index.csv", csv_text(names, lines))
+    write_csv(job.out / "index.csv", names, lines)
     said = in_words(lines)
     parts = [f"{said[0].upper()}{said[1:]}."]
     how = "Accuracy for SST, para and other; Pearson r for STS; overall by the paper's own rule."

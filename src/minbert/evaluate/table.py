@@ -14,11 +14,11 @@ from minbert.evaluate.seeds import Interval, over_seeds
 from minbert.evaluate.text import (
     ABSENT,
     Line,
-    csv_text,
     latex_float,
     markdown,
     markdown_table,
     read_csv,
+    write_csv,
     write_markdown,
 )
 from minbert.spec.protocol import RULES
@@ -84,7 +84,7 @@ def make(job: Job) -> None:
             line |= {f"{column}_{part}": getattr(score, part) for part in PARTS}
         lines.append(line)
     found = sections(about, rows)
-    write_text(job.out / "table.csv", csv_text(columns, lines))
+    write_csv(job.out / "table.csv", columns, lines)
     write_markdown(job.out / "table.md", about["title"], _to_markdown(about, rows, found))
     write_text(job.out / "table.tex", "\n".join(_to_latex(about, section) for section in found))
 

@@ -121,13 +121,15 @@ def latex_float(
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
-    """Return the lines of a csv file that `csv_text` made, by the names of its heading."""
+    """Return the lines of a csv file that `write_csv` made, by the names of its heading."""
     with path.open(encoding="utf-8", newline="") as handle:
         return list(csv.DictReader(handle))
 
 
-def csv_text(columns: Sequence[str], lines: Iterable[Line], delimiter: str = ",") -> str:
-    """Return the `columns` of `lines` as csv with a heading; None, or nothing, is an empty cell.
+def write_csv(
+    path: Path, columns: Sequence[str], lines: Iterable[Line], delimiter: str = ","
+) -> None:
+    """Write the `columns` of `lines` as csv with a heading; None, or nothing, is an empty cell.
 
     Floats have 8 significant digits: the last bits of a sum depend on the processor.
     """
@@ -137,4 +139,4 @@ def csv_text(columns: Sequence[str], lines: Iterable[Line], delimiter: str = ","
     for line in lines:
         cells = (line.get(column) for column in columns)
         writer.writerow(float(f"{c:.8g}") if isinstance(c, float) else c for c in cells)
-    return text.getvalue()
+    write_text(path, text.getvalue())

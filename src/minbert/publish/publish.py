@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.base.errors import UserError
-from minbert.base.files import whole, write_json, write_text
+from minbert.base.files import whole, write_json
 from minbert.base.locks import FOREVER, exclusive_lock
 from minbert.data.parquet import read_file
 from minbert.evaluate.index import in_words
-from minbert.evaluate.text import csv_text, read_csv
+from minbert.evaluate.text import read_csv, write_csv
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import KINDS, finished
@@ -161,7 +161,7 @@ def _take(root: Path, plan: str, record: Mapping[str, Any], source: Path, stamp:
     with whole(folder / SCORES) as temporary:
         pq.write_table(pa.concat_tables(map(read_file, made)), temporary)
     rows = stage_rows(record["variants"])
-    write_text(folder / VARIANTS, csv_text(VARIANT_COLUMNS, rows, "\t"))
+    write_csv(folder / VARIANTS, VARIANT_COLUMNS, rows, "\t")
     if not record["below"]:
         record_rows(root, record)
     write_json(folder / PUBLISHED, page | {"stamp": stamp, "names": sorted(new)})
