@@ -2,7 +2,7 @@
 #
 # in:  URLs or folders from config.yaml, or the built-in corpus (workflow/builtin)
 # out: store/fetch/KEY/NAME, store/data/KEY/examples.parquet (with rejected.csv and report.json),
-#      store/labels/KEY/labels.parquet (with labels.json), for scores on test alone,
+#      store/labels/KEY/labels.parquet (with labels.json), only for scores on test,
 #      store/rows/KEY/rows.parquet, store/tokens/KEY/tokens.parquet
 
 
