@@ -68,8 +68,8 @@ class Acceptance:
         self.plan, self._accepted, self._reason = plan, accepted, reason
         self.found: dict[tuple[str, int | None], list[dict[str, Any]]] = {}
         """By key and seed of what is planned, how a result gets there, as in its `ADOPTED`."""
-        self.refused: dict[str, str] = {}
-        """Why not, by the name of a run for which there is one that does not agree."""
+        self.refused: dict[str, list[str]] = defaultdict(list)
+        """By why not, the names of runs for which there is only one that does not agree."""
         self.declared = set[str]()
         """The digests of code that is accepted for the `reason`."""
         self._described: dict[tuple[str, str], Described] = {}
@@ -81,17 +81,22 @@ class Acceptance:
         known = [of for at, of in self._described.items() if at not in plan.nodes]
         for node in plan.nodes.values():
             for seed in plan.config.seeds if node.kind == "train" else [None]:
-                if node.kind not in FILES or node.done(plan.root, seed):
-                    continue
-                if node.kind == "train" or not self._makes(Need(node, node.outputs[0])):
-                    any(self._accepts(node, seed, old) for old in known)
+                if node.kind in FILES and not node.done(plan.root, seed):
+                    whys: list[str] = []
+                    found = any(self._accepts(node, seed, old, whys) for old in known)
+                    if whys and not found and node.kind == "train":
+                        self.refused[whys[0]].append(f"{title(plan, node)} . s{seed}")
 
-    def _accepts(self, node: Node, seed: int | None, old: Described) -> bool:
-        """Whether the result of a described node is accepted for a planned one."""
+    def _accepts(self, node: Node, seed: int | None, old: Described, whys: list[str]) -> bool:
+        """Whether the result of a described node is accepted for a planned one; add why not.
+
+        Besides runs, what is made from sources that are not here needs to be.
+        """
         folder = node_folder(self.plan.root, node.kind, old["key"], seed)
         if not (self._is_alike(node, old) and finished(node.kind, folder)):
             return False
-        name = f"{title(self.plan, node)} . s{seed}"
+        if node.kind != "train" and self._makes(Need(node, node.outputs[0])):
+            return False
         try:
             said = {"code": digest(old["code"])}
             if node.kind == "train":
@@ -106,11 +111,9 @@ class Acceptance:
                     f"`--reason TEXT` declares that other code computes the same: {listed}"
                 )
         except (UserError, KeyError) as error:
-            if node.kind == "train":
-                lacks = " is not in its record or description" * isinstance(error, KeyError)
-                self.refused.setdefault(name, f"{error}{lacks}")
+            lacks = " is not in its record or description" * isinstance(error, KeyError)
+            whys.append(f"{error}{lacks}")
             return False
-        self.refused.pop(name, None)
         self.declared |= unknown
         why = dict.fromkeys(self._accepted.get(code, str(self._reason)) for code in codes)
         how = {"kind": node.kind, "seed": seed, "from": old["key"], "to": node.key}
@@ -217,9 +220,6 @@ def report(plan: Plan, reason: str | None, *, apply: bool) -> Iterator[str]:
             _accept_code(plan.base, made.declared, reason)
         for history in made.found.values() if apply else ():
             _place(plan.root, history)
-    names = defaultdict(list)
-    for name, why in made.refused.items():
-        names[why].append(name)
-    yield from (f"not accepted: {some(names[why])}: {why}" for why in names)
+    yield from (f"not accepted: {some(names)}: {why}" for why, names in made.refused.items())
     done = "carried over" if apply else "can be carried over, by --apply"
     yield f"{counted(len(made.found), 'result')} {done}"
