@@ -18,7 +18,7 @@ from matplotlib.transforms import Bbox
 
 from minbert.figures import style
 from minbert.figures.make import drawn_kind
-from minbert.figures.read import Drawn, Inputs
+from minbert.figures.read import Inputs
 from minbert.spec.figures import FIGURE_KINDS
 
 STAMP = "commit 0123456789  backbone google-bert/bert-base-uncased  data real  5 seeds"
@@ -73,7 +73,9 @@ def _box(text: Text) -> Bbox:
     )
 
 
-def drawn(kind: str, inputs: Inputs, variants: str = "", **options: Any) -> Drawn:
+def drawn(
+    kind: str, inputs: Inputs, variants: str = "", **options: Any
+) -> tuple[Figure, list[str]]:
     """Return the figure that a kind makes, without its title, and its notes.
 
     `variants` are named by words; default: those of `inputs`.

@@ -33,7 +33,7 @@ def test_an_epoch_ends_where_dev_is_scored_and_training_may_be_logged_every_few_
     runs = {
         f"k.{n}": history(tmp_path / str(n) / "history.parquet", *rows, length=5) for n in (7, 3)
     }
-    curves = Inputs({}, [{"seeds": [7, 3]}], runs).curves({"key": "k"})
+    curves = Inputs({}, [{"seeds": [7, 3]}], runs, {}).curves({"key": "k"})
     curve = curves["train", "overall", "loss"]
     np.testing.assert_allclose(curve.index, [0.4, 0.8, 1.6])
     assert curve[3].tolist() == curve[7].tolist() == [4, 2, 1]
@@ -154,7 +154,7 @@ def test_what_transfer_cannot_show_is_an_error(tmp_path: Path) -> None:
 
 def test_variants_of_other_examples_are_refused(tmp_path: Path) -> None:
     inputs = make_inputs(tmp_path, "ab", tasks=("sst",))
-    (path,) = inputs.predictions("b", "sst")
+    path = inputs.files("b", "predictions")[0]
     edit_rows(path, lambda row: row.update(id=f"x{row['id']}"))
     with pytest.raises(UserError, match=r"its dev examples of 'sst' are not those of"):
         drawn("confusion-matrix", inputs, "a b", task="sst")

@@ -60,7 +60,8 @@ def test_a_figure_is_drawn_from_runs_scores_and_what_is_said_of_the_paper(tmp_pa
     found = read(made)
     assert found.variants == {"a": "The first", "b.c": "b.c", "sts-only": "sts-only"}
     first, second = (training(made, "b.c", name) for name in ("s1", "s2"))
-    assert found.keys["b.c"] == {"sst": second.key, "sts": first.key}
+    (scored,) = (of["tasks"] for of in found.about["variants"] if of["name"] == "b.c")
+    assert scored == {"sst": second.key, "sts": first.key}
     assert [stage["key"] for stage in found.about["stages"]["b.c"]] == [first.key, second.key]
     for run, seed in product((first, second), (0, 7)):
         assert found.runs[f"{run.key}.{seed}"].parent == run.folder(made.root, seed)
@@ -125,7 +126,7 @@ def test_absent_runs_are_named_and_many_are_counted(tmp_path: Path) -> None:
     def absent(files: dict[str, list[Path]]) -> list[str]:
         runs = {f"{n}.{seed}": path for n, of in files.items() for seed, path in enumerate(of)}
         about = {"seeds": [0, 1], "variants": [{"name": n, "tasks": {"sst": n}} for n in files]}
-        return Inputs({name: name.upper() for name in files}, [about], runs).absent
+        return Inputs({name: name.upper() for name in files}, [about], runs, {}).absent
 
     few = {"a": [there, gone], "b": [gone, gone], "c": [there, there]}
     assert absent(few) == ["Failed or not run: A (seed 1), B (seed 0, 1)."]

@@ -16,7 +16,7 @@ _SHARED, _OWN, _HEAD = "#56B4E9", "#F5D9A8", "#FFFFFF"
 _GAP = 0.06  # between boxes, which are a unit wide for each task
 
 
-def architectures(_: Options, inputs: Inputs) -> Drawn | None:
+def architectures(_: Options, inputs: Inputs) -> Drawn:
     """Draw each variant's last stage, from its resolved spec and the backbone's shapes.
 
     A box over all columns is shared by all tasks; boxes side by side are one copy per task.

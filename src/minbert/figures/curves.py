@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from minbert.base.errors import UserError, did_you_mean
+from minbert.base.errors import UserError
 from minbert.figures import read, style
 from minbert.figures.read import (
     FLOOR,
@@ -28,7 +28,7 @@ Runs = dict[str, read.Curves]
 """What the runs of each variant recorded."""
 
 
-def curves(options: Curves, inputs: Inputs) -> Drawn | None:
+def curves(options: Curves, inputs: Inputs) -> Drawn:
     """Draw what `options.show` says."""
     views = {"scores": _scores, "runs": _runs, "tables": _tables, "cosines": _cosines}
     found = inputs.last_stages()
@@ -145,12 +145,11 @@ def _tables(options: Curves, inputs: Inputs, _: Runs) -> Drawn:
     figure, panels = style.panels(2 * len(tables), 1.2, 4, xlabel="Epoch", dense=True)
     for table, loss, score in zip(tables, panels[::2], panels[1::2], strict=True):
         stages = {stage["name"]: stage for stage in inputs.about["stages"][table.variant]}
-        for name, known in ((table.stage, stages), (table.task, TASKS)):
-            if name not in known:
-                raise UserError(
-                    f"figure 'curves', table '{table.title}': variant '{table.variant}' has no "
-                    f"'{name}', only {', '.join(known)}.{did_you_mean(name, known)}"
-                )
+        if table.stage not in stages or table.task not in TASKS:
+            raise UserError(
+                f"figure 'curves', table '{table.title}': no task '{table.task}', or no stage "
+                f"'{table.stage}' of variant '{table.variant}', only {', '.join(stages)}"
+            )
         if recorded := inputs.curves(stages[table.stage]):
             curve = recorded["train", table.task, "loss"]
             means = curve.groupby(np.ceil(curve.index - 1e-9)).mean()
@@ -185,7 +184,7 @@ PAIR, BEFORE, AFTER = "gradient_cosine", "sum_cosine", "update_cosine"  # metric
 _BY_LAYER = "by layer"
 
 
-def _cosines(options: Curves, inputs: Inputs, found: Runs) -> Drawn | None:
+def _cosines(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     """Cosines (Yu et al., 2020, section 2), a line per variant.
 
     First between two tasks' gradients of the shared parameters, before surgery; then between a

@@ -7,7 +7,7 @@ from minbert.figures.read import Drawn, Inputs, task_title
 from minbert.spec.figures import Options
 
 
-def fusion_attention(options: Options, inputs: Inputs) -> Drawn | None:
+def fusion_attention(options: Options, inputs: Inputs) -> Drawn:
     """Draw a panel for each fusion of the variants: its mean attention over adapters.
 
     A row is a sublayer, with the first layer at the bottom; a column is an adapter. A row is the
@@ -21,7 +21,7 @@ def fusion_attention(options: Options, inputs: Inputs) -> Drawn | None:
             recorded = inputs.curves(stage)
             for (_, task, metric), curve in recorded.items():
                 if metric.startswith("fusion_attention/"):
-                    title = f"{label}, " * (len(inputs.variants) > 1) + task_title(task)
+                    title = f"{style.shorten(label, 22)}\ntarget: {task_title(task)}"
                     adapters[title] = [task_title(ref.partition("/")[2]) for ref in stage["fused"]]
                     _, layer, place, adapter = metric.split("/")
                     table = tables.setdefault(title, pd.DataFrame())
@@ -34,7 +34,7 @@ def fusion_attention(options: Options, inputs: Inputs) -> Drawn | None:
         style.heat_map(axes, table, table.map("{:.2f}".format))
         axes.tick_params(axis="y", labelsize=5.5)
         axes.tick_params(axis="x", rotation=90)
-        axes.set_title(f"target:\n{style.shorten(title, 22)}", loc="right")
+        axes.set_title(title, loc="right")
         axes.set_xlabel("adapter")
     panels[0].set_ylabel("layer")
     said = "Mean over the tokens of the target's dev set, and over seeds. Rows add up to 1."

@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from minbert.base.environment import commit
 from minbert.figures import style
-from minbert.figures.read import Drawn, Inputs
+from minbert.figures.read import Inputs
 from minbert.spec.figures import FIGURE_KINDS, Options
 from minbert.spec.parts import load_part
+from minbert.spec.yaml import validated
 from minbert.store.job import Job
 
 
@@ -40,18 +43,18 @@ def draw(
     option or file.
     """
     kind, drawn, first = spec["kind"], spec["draw"], spec["papers"][0]
-    options = FIGURE_KINDS[kind](**drawn["options"])
+    options = validated(FIGURE_KINDS[kind], drawn["options"], f"figure '{kind}'")
     title = f"{spec['paper']}: " * bool(drawn["variants"]) + drawn["title"]
     data = ", ".join(dict.fromkeys(of["data"] for of in spec["papers"]))
-    made_from = f"commit {commit()}  backbone {first['backbone']}  data {data}"
-    stamp = f"{made_from}  seeds: {len(first['seeds'])}"
+    seeds = len(first["seeds"])
+    stamp = f"commit {commit()}  backbone {first['backbone']}  data {data}  seeds: {seeds}"
     with style.style():
         figure, notes = drawn_kind(kind, options, inputs)
         style.finish(figure, [*notes, stamp * (not bare)], title * (not bare), size)
         style.save(figure, stem, title, drawn["caption"], formats)
 
 
-def drawn_kind(kind: str, options: Options, inputs: Inputs) -> Drawn:
+def drawn_kind(kind: str, options: Options, inputs: Inputs) -> tuple[Figure, list[str]]:
     """Return the figure that a kind makes, and the notes under it, at last on missing runs."""
     figure, notes = load_part("figure", kind)(options, inputs) or (style.nothing(), [])
     return figure, [*notes, *inputs.absent]

@@ -26,7 +26,7 @@ def panel_each(
     height: float,
     draw: Callable[[Axes, Predicted], Sequence[str]],
     note: str,
-) -> Drawn | None:
+) -> Drawn:
     """Return a figure with a panel for each variant that has predictions on dev of `options.task`.
 
     `draw` gets the axes and the predictions, and returns the lines of the panel's head below the
@@ -34,8 +34,8 @@ def panel_each(
     the other half. Variants of different data raise `UserError`.
     """
     task = options.task
-    every = {label: inputs.predictions(name, task) for name, label in inputs.variants.items()}
-    files = [(label, paths) for label, paths in every.items() if paths]
+    every = [(inputs.predictions(name).get(task), label) for name, label in inputs.variants.items()]
+    files = [(label, [*of_seeds.values()]) for of_seeds, label in every if of_seeds]
     if not files:
         return None
     read = read_predicted(chain(*(paths for _, paths in files)), task)
@@ -68,7 +68,7 @@ MOST_WRITTEN = 8
 """With more classes than these, numbers in the cells would not be readable."""
 
 
-def confusion_matrix(options: OneTask, inputs: Inputs) -> Drawn | None:
+def confusion_matrix(options: OneTask, inputs: Inputs) -> Drawn:
     """Draw a matrix per variant, on dev.
 
     A row is a true class: the shares of it that were predicted as each class, over all seeds, and
@@ -92,17 +92,15 @@ def confusion_matrix(options: OneTask, inputs: Inputs) -> Drawn | None:
         return [head(name, score, one.prediction, one.label) for name, score in scores.items()]
 
     names = listed([f"{number} {name}" for number, name in enumerate(about.names)])
-    note = "Shares of a row add up to 1; below each: examples." + f" Classes: {names}." * bool(
-        names
-    )
-    return panel_each(options, inputs, 2.9, draw, note)
+    note = "Shares of a row add up to 1; below each: examples."
+    return panel_each(options, inputs, 2.9, draw, note + f" Classes: {names}." * bool(names))
 
 
 BINS = 10
 """Of equal width, from 0 to 1."""
 
 
-def calibration(options: OneTask, inputs: Inputs) -> Drawn | None:
+def calibration(options: OneTask, inputs: Inputs) -> Drawn:
     """Draw a diagram per variant, on dev, with the share of examples behind.
 
     The expected calibration error is that of Guo et al. (2017, section 2), on the score of class 1.
@@ -116,12 +114,14 @@ def calibration(options: OneTask, inputs: Inputs) -> Drawn | None:
             bins.index / BINS, bins.examples / scores.size, 1 / BINS, align="edge", color="0.85"
         )
         axes.plot([0, 1], [0, 1], **style.ZERO)
-        hits, count = bins.share * bins.examples / len(scores), bins.examples / len(scores)
-        ends = betaincinv(hits + 0.5, count - hits + 0.5, [[0.025], [0.975]])
+        examples = bins.examples / len(scores)  # of a seed
+        hits = bins.share * examples
+        ends = betaincinv(hits + 0.5, examples - hits + 0.5, [[0.025], [0.975]])
         for score, *interval in zip(bins.score, bins.share, *ends, strict=True):
             style.point(axes, score, Interval(*interval), style.look(0))
-        axes.set(xlim=(-0.03, 1.03), xlabel=f"score of '{name}'")
-        axes.set(ylim=(-0.03, 1.03), ylabel=f"share of '{name}'")
+        limits = -0.03, 1.03
+        axes.set(xlim=limits, xlabel=f"score of '{name}'")
+        axes.set(ylim=limits, ylabel=f"share of '{name}'")
         return [head("ECE", calibration_error, scores, one.label)]
 
     note = (
@@ -148,7 +148,7 @@ def calibration_error(scores: Floats, label: Floats) -> float:
     return float(np.average(np.abs(bins.score - bins.share), weights=bins.examples))
 
 
-def sts_scatter(options: OneTask, inputs: Inputs) -> Drawn | None:
+def sts_scatter(options: OneTask, inputs: Inputs) -> Drawn:
     """Draw a panel per variant, on dev: each example's label and mean prediction."""
     about = TASKS[options.task]
     low, high, metric = about.low, about.high, METRIC_TITLES[about.metric]

@@ -1,7 +1,7 @@
 """What figures read: the runs that are there, their curves and predictions, a paper's scores."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from minbert.evaluate.seeds import Interval, over_seeds
 from minbert.figures import style
 from minbert.spec.task import TASKS
 
-Drawn = tuple[Figure, list[str]]  # a figure, and the notes that belong under it
+Drawn = tuple[Figure, list[str]] | None
+"""A figure, and the notes that belong under it; None if there is nothing to show yet."""
 
 FLOOR = f"Floor: {GUESS}."
 CROSSED = f"\u00d7: not above the floor ({GUESS}) at the 5 % level."
@@ -46,8 +47,8 @@ class Inputs:
 
     variants: Mapping[str, str]
     papers: Sequence[Mapping[str, Any]]
-    runs: Mapping[str, Path] = field(default_factory=dict)
-    scores: Mapping[str, Path] = field(default_factory=dict)
+    runs: Mapping[str, Path]
+    scores: Mapping[str, Path]
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -55,17 +56,11 @@ class Inputs:
         return self.papers[0]
 
     @property
-    def keys(self) -> dict[str, Mapping[str, str]]:
-        """The key of the training that is scored on each task, by variant."""
-        return {of["name"]: of["tasks"] for of in self.about["variants"]}
-
-    @property
     def absent(self) -> list[str]:
         """The note that names the runs whose predictions are missing, if any are."""
         missing, seeds = [], {*self.about["seeds"]}
         for name, label in self.variants.items():
-            there = [self.files(key, "predictions") for key in self.keys[name].values()]
-            if gone := seeds - seeds.intersection(*there):
+            if gone := seeds - seeds.intersection(*self.predictions(name).values()):
                 missing.append(f"{label} (seed {', '.join(map(str, sorted(gone)))})")
         return [f"Failed or not run: {listed(missing)}."] * bool(missing)
 
@@ -75,10 +70,10 @@ class Inputs:
         every = {n: self.runs[f"{key}.{n}"].with_name(f"{name}.parquet") for n in seeds}
         return {seed: path for seed, path in every.items() if path.is_file()}
 
-    def predictions(self, variant: str, task: str) -> list[Path]:
-        """Return the files with a variant's predictions of a task that exist."""
-        key = self.keys[variant].get(task)
-        return [*self.files(key, "predictions").values()] if key else []
+    def predictions(self, variant: str) -> dict[str, dict[int, Path]]:
+        """Return the predictions of a variant's runs that exist, by task and seed."""
+        (keys,) = (of["tasks"] for of in self.about["variants"] if of["name"] == variant)
+        return {task: self.files(key, "predictions") for task, key in keys.items()}
 
     def curves(self, stage: Mapping[str, Any]) -> Curves:
         """Return the curves of the runs of a stage whose histories exist."""
@@ -96,8 +91,8 @@ class Inputs:
 
     def last_stages(self) -> dict[str, Curves]:
         """Return the curves of each variant's last stage, if it has any."""
-        read = {name: self.curves(self.about["stages"][name][-1]) for name in self.variants}
-        return {name: curves for name, curves in read.items() if curves}
+        last = {name: self.about["stages"][name][-1] for name in self.variants}
+        return {name: found for name in last if (found := self.curves(last[name]))}
 
     def measures(self, found: Mapping[str, Curves]) -> list[str]:
         """Return the measures of the dev scores that runs have, overall first."""
@@ -145,8 +140,8 @@ class PaperScores:
 
         They are of the examples, which may be half of dev or all.
         """
-        found = (self.get(name, measure) for name in variants)
-        floors = sorted({one.floor for one in found if one and one.floor is not None})
+        found = [one for name in variants if (one := self.get(name, measure))]
+        floors = sorted({one.floor for one in found if one.floor is not None})
         for floor in floors:
             axes.axhline(floor, **style.FLOOR)
         return floors
@@ -154,14 +149,15 @@ class PaperScores:
     def gains(self, pairs: Mapping[str, str]) -> tuple[Means, Means]:
         """Return what variants gain over the others that they are paired with, on each measure.
 
-        First ours on dev, with the claims' interval over examples and seeds,
-        then what the paper printed. Ours have `learned` if both have.
+        First ours on dev, with the claims' interval over examples and seeds, then what the paper
+        printed. Ours have `learned` if both have.
         """
         systems = Systems(self.scores, self.inputs.runs, self.overall_tasks)
         printed = dict(published(self.inputs.about))
-        ours: Means = {measure: {} for measure in self.means}
-        theirs: Means = {measure: {} for measure in self.means}
+        ours: Means = {}
+        theirs: Means = {}
         for measure in self.means:
+            ours[measure], theirs[measure] = {}, {}
             of = systems.of(measure)
             for name, other in pairs.items():
                 one, two = of.get(name), of.get(other)

@@ -7,7 +7,6 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 
 from minbert.base.errors import UserError
-from minbert.evaluate.reading import read_predicted
 from minbert.evaluate.seeds import Interval, ranked
 from minbert.figures import style
 from minbert.figures.read import (
@@ -67,7 +66,7 @@ def draw_rows(labels: Mapping[str, str], panels: Mapping[str, Means], zero: bool
     return figure
 
 
-def ranking(_: Options, inputs: Inputs) -> Drawn | None:
+def ranking(_: Options, inputs: Inputs) -> Drawn:
     """Draw all variants of one paper by their scores on dev.
 
     The first is the paper's best, as everywhere (`evaluate.seeds`); rows that are the best of
@@ -79,7 +78,7 @@ def ranking(_: Options, inputs: Inputs) -> Drawn | None:
     names = [*(of.variant for of in ranked(paper.scores, paper.rule)), *parts]
     labels = {name: inputs.variants[name] for name in names}
     panels = {
-        title_of(measure) + _counted(inputs, measure): {"": found}
+        title_of(measure): {"": found}
         for measure, found in paper.means.items()
         if found.keys() & labels.keys()
     }
@@ -93,15 +92,7 @@ def ranking(_: Options, inputs: Inputs) -> Drawn | None:
     ]
 
 
-def _counted(inputs: Inputs, task: str) -> str:
-    """Return how many dev examples a task's scores are over, if that is one number."""
-    paths = [path for name in inputs.variants for path in inputs.predictions(name, task)[:1]]
-    if not paths or inputs.about["selection_split"] == "both":
-        return ""
-    return f" n\u00a0=\u00a0{len(read_predicted(paths[:1], task).ids)}"
-
-
-def ladder(options: Ladder, inputs: Inputs) -> Drawn | None:
+def ladder(options: Ladder, inputs: Inputs) -> Drawn:
     """Draw the rows in their order, each compared with the row above or, if named, `over`."""
     labels, paper = inputs.variants, PaperScores(inputs)
     if not paper.means:
@@ -148,7 +139,7 @@ def step(label: str, other: str, names: Mapping[str, str]) -> str:
     return f"+ {added}" if added else label
 
 
-def transfer(_: Options, inputs: Inputs) -> Drawn | None:
+def transfer(_: Options, inputs: Inputs) -> Drawn:
     """Draw the variants that start from a model of one task and train another, on dev.
 
     Each is compared with the model that it starts from, which was trained on each task alone and is
@@ -177,7 +168,7 @@ def _of_tasks(means: Means, tasks: Mapping[str, str]) -> dict[str, Interval]:
     return {n: means[task][n] for n, task in tasks.items() if n in means.get(task, {})}
 
 
-def _moved(inputs: Inputs) -> dict[str, tuple[str, str, str]]:
+def _moved(inputs: Inputs) -> dict[str, list[str]]:
     """Return the first and the second task of variants, and the variant that each starts from.
 
     A last stage that starts from another, but does not train one task and only score one more,
@@ -187,16 +178,15 @@ def _moved(inputs: Inputs) -> dict[str, tuple[str, str, str]]:
     for name in inputs.variants:
         last = inputs.about["stages"][name][-1]
         if start := last["start"]:
-            tasks = last["spec"]["tasks"]
-            trained = [task for task in tasks if tasks[task]["trained"]]
-            scored = [task for task in tasks if task not in trained]
-            if (len(scored), len(trained)) != (1, 1):
+            trained = {task: of["trained"] for task, of in last["spec"]["tasks"].items()}
+            tasks = sorted(trained, key=trained.__getitem__)
+            if sorted(trained.values()) != [False, True]:
                 raise UserError(
                     f"figure 'transfer': variant '{name}', of {' and '.join(tasks)}, starts from "
                     f"{start}; expected one task to train, one only to score (`evaluate_only`); "
                     "leave it out"
                 )
-            found[name] = scored[0], trained[0], start.partition("/")[0]
+            found[name] = [*tasks, start.partition("/")[0]]
     return found
 
 
@@ -204,7 +194,7 @@ LAST = 5
 """The epochs that the spread is over."""
 
 
-def stability(_: Options, inputs: Inputs) -> Drawn | None:
+def stability(_: Options, inputs: Inputs) -> Drawn:
     """Draw how far each variant's dev scores spread over the last epochs, and its best.
 
     A run of fewer epochs would look steady for its length alone, so it has no spread.
@@ -214,8 +204,7 @@ def stability(_: Options, inputs: Inputs) -> Drawn | None:
         return None
     paper, panels = PaperScores(inputs), dict[str, Means]()
     for measure in inputs.measures(runs):
-        last: dict[str, Interval] = {}
-        best: dict[str, Interval] = {}
+        last, best = dict[str, Interval](), dict[str, Interval]()
         for name, curves in runs.items():
             if (curve := curves.get(("dev", *recorded_as(measure)))) is not None:
                 learned = (paper.get(name, measure) or Interval(0.0)).learned

@@ -24,7 +24,6 @@ from minbert.figures.read import (
 from minbert.spec.figures import Options, PublishedReproduced, Sweep
 from minbert.spec.task import TASKS
 
-_ROUND: dict[str, Any] = {"nbins": 6, "steps": [1, 2, 5, 10]}  # numbers beside an axis
 _ASIDE = 0.08  # of two values' distance: how far the points of two lines at one value stand apart
 
 
@@ -39,18 +38,18 @@ def _against(
     for axes, (measure, found) in zip(panels, paper.means.items(), strict=True):
         for number, (label, places) in enumerate(lines):
             look = style.look(number)
-            shown = sorted((at, found[name]) for name, at in places.items() if name in found)
-            means = [one.mean for _, one in shown]
-            axes.plot([at for at, _ in shown], means, **look | {"marker": ""})
-            for at, one in shown:
-                style.point(axes, at, one, look, label)
+            shown = sorted(found.keys() & places, key=places.__getitem__)
+            at, means = [places[name] for name in shown], [found[name].mean for name in shown]
+            axes.plot(at, means, **look | {"marker": ""})
+            for name in shown:
+                style.point(axes, places[name], found[name], look, label)
         floors = paper.draw_floors(axes, found, measure)
-        axes.set(xlabel=xlabel, ylabel=title_of(measure))
-        axes.set_ylim(style.ends(found.values(), floors))
+        limits = style.ends(found.values(), floors)
+        axes.set(xlabel=xlabel, ylabel=title_of(measure), ylim=limits)
     return figure, panels
 
 
-def sweep(options: Sweep, inputs: Inputs) -> Drawn | None:
+def sweep(options: Sweep, inputs: Inputs) -> Drawn:
     """Draw overall score and each task on dev, against a setting's values side by side."""
     paper = PaperScores(inputs, {*options.named()})
     if not paper.means:
@@ -69,7 +68,7 @@ def sweep(options: Sweep, inputs: Inputs) -> Drawn | None:
     ]
 
 
-def score_parameters(_: Options, inputs: Inputs) -> Drawn | None:
+def score_parameters(_: Options, inputs: Inputs) -> Drawn:
     """Draw all variants of one paper: overall score and each task on dev, against parameters."""
     rows = [row for row in inputs.about["rows"] if row["parameters"]]
     sizes = {row["variant"]: row["parameters"] / 1e6 for row in rows}
@@ -81,9 +80,7 @@ def score_parameters(_: Options, inputs: Inputs) -> Drawn | None:
     for axes, found in zip(panels, paper.means.values(), strict=True):
         x, means = zip(*sorted((sizes[name], one.mean) for name, one in found.items()), strict=True)
         best = np.maximum.accumulate(means)
-        axes.step(x, best, where="post", color="0.4", lw=0.9, label="front")
-        axes.margins(0.08)
-        axes.locator_params(**_ROUND)
+        axes.step(x, best, where="post", **style.ZERO, label="front")
     return figure, [
         "Scores on dev of variants whose parameters are counted; overall: "
         f"{paper.overall}. Front: the highest mean of variants with as many or fewer parameters. "
@@ -92,7 +89,7 @@ def score_parameters(_: Options, inputs: Inputs) -> Drawn | None:
     ]
 
 
-def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn | None:
+def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn:
     """Draw each published number, or dev score, against our score on the paper's split, or test.
 
     Markers are hollow, so that those that lie on others hide none; of published scores on test they
@@ -118,7 +115,7 @@ def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn 
         axes.plot(limits, limits, **style.ZERO, label="equal scores")
         axes.set(xlim=limits, ylim=limits, title=f"{title}\nn = {len(shown)}")
         axes.set(xlabel=options.against, ylabel="test" if options.against == "dev" else "ours")
-        axes.locator_params(**_ROUND)
+        axes.locator_params(nbins=6, steps=[1, 2, 5, 10])
         for n, paper, _, test, x, y in shown:
             look = style.look(n) | {"markersize": 4, "fillstyle": "full" if test else "none"}
             style.point(axes, x, y, look, paper + ", on test" * test)
@@ -139,13 +136,9 @@ def _points(
             for of, value in published(about)
             if of in means
         ]
-    known = (about["rule"], *TASKS)
-    tests = {of: means.get(of._replace(split="test")) for of in means}
-    return [
-        (of, means[of], test)
-        for of, test in tests.items()
-        if of.split == "dev" and test and of.measure in known
-    ]
+    known = [of for of in means if of.split == "dev" and of.measure in (about["rule"], *TASKS)]
+    tests = {of: means.get(of._replace(split="test")) for of in known}
+    return [(of, means[of], test) for of, test in tests.items() if test]
 
 
 def single_run(of_mean: Interval) -> Interval:

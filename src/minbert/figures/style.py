@@ -25,9 +25,7 @@ logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
 
 Look = dict[str, Any]
 """How a series differs from the others: in colour, line and marker at once."""
-LOOKS: tuple[Look, ...] = tuple(
-    mpl.rc_params_from_file(SHEETS / "series.mplstyle")["axes.prop_cycle"]
-)
+LOOKS: list[Look] = [*mpl.rc_params_from_file(SHEETS / "series.mplstyle")["axes.prop_cycle"]]
 FLOOR: Look = {"color": "0.35", "linestyle": ":", "linewidth": 0.9, "label": "floor", "zorder": 1}
 ZERO: Look = {"color": "0.5", "linewidth": 0.8, "zorder": 1}  # where values are equal
 
