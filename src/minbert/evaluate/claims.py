@@ -17,7 +17,6 @@ from minbert.evaluate.text import (
     latex_float,
     markdown,
     markdown_table,
-    p_value,
     read_csv,
     write_csv,
     write_markdown,
@@ -272,10 +271,11 @@ def cells(line: Mapping[str, str]) -> tuple[str, ...]:
     if float(line["high"]) - float(line["low"]) < 2 * full:
         interval = f"{_signed(line['low'])} to {_signed(line['high'])}"
     detectable = f"{least:.3f}" if least < full else "none"
-    p, examples = (p_value(float(line["p_holm"])), ABSENT if measure else line["examples"])
+    p, examples = float(line["p_holm"]), ABSENT if measure else line["examples"]
     seeds = _seeds(line)
     said += " for these runs" * (said in (HOLDS, FAILS) and "1" in seeds)
-    ours = _signed(line["difference"]), interval, detectable, p, examples
+    below = "< .001" if p < 0.001 else f"{p:.3f}"
+    ours = _signed(line["difference"]), interval, detectable, below, examples
     return *own, *ours, "/".join(seeds), said
 
 

@@ -20,9 +20,6 @@ from minbert.evaluate.reading import LEVEL, Of, Scores
 from minbert.evaluate.scoring import Floats
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 
-NORMAL = float(stdtrit(np.inf, 1 - LEVEL / 2))
-"""Standard errors on each side of a 95 % interval with infinitely many degrees of freedom."""
-
 
 class Interval(NamedTuple):
     """A mean over `n` values; `low` and `high` bound its interval (None if unknown).
@@ -155,13 +152,13 @@ def trainings(scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TAS
     ]
 
 
-def learned(scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS) -> bool | None:
+def learned(scores: Scores, of: Of, overall_tasks: Sequence[str]) -> bool | None:
     """Whether most seeds of a row are above the floor; None if that is not tested.
 
     By an overall rule: of at least one of its tasks, as the others do not hide what it learned.
     """
     if of.measure in RULES:
-        return any(learned(scores, of._replace(measure=task)) for task in overall_tasks)
+        return any(learned(scores, of._replace(measure=task), ()) for task in overall_tasks)
     above = [score.learned for score in scores.get(of, {}).values()]
     return None if None in above else above.count(True) * 2 > len(above)
 

@@ -55,11 +55,6 @@ def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def p_value(p: float) -> str:
-    """Return a p-value as text."""
-    return "< .001" if p < 0.001 else f"{p:.3f}"
-
-
 def markdown(text: str) -> str:
     """Return `text` escaped for a markdown table cell or paragraph."""
     return _MARKDOWN.sub(r"\\\1", one_line(text))
