@@ -79,7 +79,7 @@ def test_the_check_sees_what_it_is_for(text: str, tmp_path: Path) -> None:
 def test_rules_quote_what_they_pass_to_a_shell() -> None:
     """A rule's shell sees keys (hex digits), numbers and quoted paths, never labels or data."""
     found = {text for path in RULES for text in re.findall(r"\{([^{}]+)\}", "".join(shells(path)))}
-    assert found == {"params.step", "params.at", "params.what", "threads", "log:q"}
+    assert found == {"params.step", "threads", "log:q"}
 
 
 def shells(path: Path) -> list[str]:
