@@ -107,6 +107,7 @@ def test_each_row_is_a_run_above_the_runs_of_its_seeds(root: Path) -> None:
     publish("a", a={"best/overall": 0.9, "n": 2})
     (one,) = shown(root, VIEW).values()
     assert one.info.run_id == first["a"].info.run_id and one.data.metrics["best/overall"] == 0.9
+    assert one.info.end_time == first["a"].info.end_time, "else its duration means nothing"
     assert shown(root, CURVES).keys() == {"a . s0", "a . s1"}
     # A run of an edited row is needed, though what is published knows nothing of it yet.
     stage = ["paper", "c", "main", "sst", "c", "", "C", ""]

@@ -27,10 +27,8 @@ from minbert.store.job import Job
 from minbert.store.plans import read_description, sound
 
 ENVIRONMENT = ("commit", "device", "precision", "threads", "python", "platform", "packages")
-WORST = 15
-"""Examples of each task."""
-LONGEST = 300
-"""Characters of a text that are shown; a review has thousands."""
+WORST = 15  # examples of each task
+LONGEST = 300  # characters of a text that are shown; a review has thousands
 TITLES = {"other": "Other tasks", "overall": "Overall"}
 
 
