@@ -17,7 +17,13 @@ from minbert.data.parquet import read_file
 from minbert.spec.task import TASKS, use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import seed_folders
-from minbert.store.plans import published_plans, read_description, records, stage_rows
+from minbert.store.plans import (
+    published_plans,
+    read_description,
+    read_plan,
+    records,
+    stage_rows,
+)
 
 Row = dict[str, Any]
 TEXTS = ("id", "sentence1", "sentence2")
@@ -152,10 +158,9 @@ def versions(root: Path, variant: str) -> list[ResolvedVariant]:
 
 def plans(root: Path) -> list[dict[str, Any]]:
     """Return the records of the plans that are published, then of the others, the newest first."""
-    every = dict(records(root))
-    first = {plan: every[plan] for plan in published_plans(root) if plan in every}
-    if every:
-        return [*(first | every).values()]
+    published = {plan: read_plan(root, plan) for plan in published_plans(root)}
+    if every := published | dict(records(root)):
+        return [*every.values()]
     raise UserError(
         f"{root}: the folder has no results; name one that has, such as results/demo (`--results "
         "ROOT`, in Python `minbert.open(ROOT)`), or make results with `snakemake --cores 2 all`"
