@@ -109,7 +109,7 @@ def _scored(plan: Plan, grid: Grid) -> About:
         **grid.model_dump(include={"paper", "single", "overall_tasks"}),
         "rule": grid.overall,
         "facts": {task: task_facts(task) for task in grid.tasks},
-        "seeds": list(plan.config.seeds),
+        "seeds": plan.config.seeds,
         # A list, as a description sorts the keys of a mapping.
         "variants": [
             {
@@ -118,7 +118,7 @@ def _scored(plan: Plan, grid: Grid) -> About:
                 "tasks": {t: plan.train(stage.ref).key for t, stage in variant.scored.items()},
                 "tuned_for": variant.tuned_for,
                 "tried": [*variant.tried],
-                "best_of": [] if variant.tried else [*variant.best_of],
+                "best_of": () if variant.tried else variant.best_of,
                 "by": variant.best_by,
                 "tested": variant.test or labelled,
             }
@@ -278,7 +278,7 @@ def _report(plan: Plan, found: Mapping[str, Node], runs: Needs) -> Node:
         **plan.made_from(tasks),
         "papers": [grid.paper for grid in plan.grids],
         "figures": [name for name, node in found.items() if node.kind == "figure"],
-        "seeds": list(plan.config.seeds),
+        "seeds": plan.config.seeds,
         "config": plan.config.model_dump(mode="json", exclude_defaults=True, exclude=UNSHOWN),
         "selection_split": plan.selection_split(),
         "templates": {name: sha256(PACKAGE / "report" / name) for name in TEMPLATES},

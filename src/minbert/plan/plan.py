@@ -283,7 +283,7 @@ class Plan:
             "rule": grid.overall,
             "overall_tasks": grid.overall_tasks,
             "file": os.path.relpath(grid.path, self.base),
-            "seeds": list(config.seeds),
+            "seeds": config.seeds,
             "source": config.course if source == "real" else source,
             "backbone": config.backbone,
             "encoder": self.sources.encoder,
