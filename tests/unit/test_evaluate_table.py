@@ -57,7 +57,8 @@ class Tables:
         spec["variants"] = [{"name": of["variant"], "tried": ()} for of in rows]
         spec |= {"single": None, "labels": {}, "selection_split": "dev"} | more
         job: Any = SimpleNamespace(spec=spec, out=self.folder, needs=lambda _: {})
-        job.need, job.failed = lambda _: self.folder / "scores.parquet", lambda _: failures
+        job.need = lambda _: self.folder / "scores.parquet"
+        job.failures = {("p", name): why for name, why in failures.items()}
         table.make(job)
         text, tex = (
             (self.folder / f"table.{ending}").read_text("utf-8") for ending in ("md", "tex")

@@ -107,13 +107,13 @@ def table_rows(job: Job, about: Line) -> list[dict[str, Any]]:
     means = over_seeds(found, about["overall_tasks"])
     tuned = _tuned(job.needs("tuning").get(paper))
     tried = {of["name"]: of["tried"] for of in about["variants"]}
-    failures = job.failed(paper)
     rows = []
     for planned in about["rows"]:
         name = planned["variant"]
         row = planned | {part: about[part] for part in ("paper", "backbone", "data")}
         row |= {"overall_rule": about["rule"]} | tuned.get(name, {}) | _scored(row, found, means)
-        why = [failures[of] for of in (name, *tried[name]) if of in failures]
+        own = [(paper, of) for of in (name, *tried[name])]
+        why = [job.failures[at] for at in own if at in job.failures]
         if row["status"] == NOT_RUN and why:
             row |= {"status": FAILED, "reason": why[0]}
         rows.append(row)

@@ -171,8 +171,7 @@ class Sources:
         """What the encoder is (kind, shapes, weights), then what the configuration calls it."""
         spec, arch = self.backbone.spec, self.architecture
         if files := spec.get("files"):
-            shards = {name: of for name, of in files.items() if name.endswith(".safetensors")}
-            weights = f"weights {files.get(WEIGHTS, digest(shards))[:8]}"
+            weights = f"weights {files.get(WEIGHTS, digest(files))[:8]}"  # all files of shards
         else:
             weights = f"commit {spec['revision'][:8]}"
         shapes = arch and f"{arch.family}, {counted(arch.layers, 'layer')}, {arch.hidden} wide, "

@@ -52,10 +52,6 @@ class Job:
         """The folder of the node's files."""
         return node_folder(self.root, self.described["kind"], self.described["key"], self.seed)
 
-    def failed(self, paper: str) -> dict[str, str]:
-        """Return {variant: why} of the `failures` of one paper."""
-        return {variant: why for (of, variant), why in self.failures.items() if of == paper}
-
     def need(self, name: str) -> Path:
         """Return the path of the file that is needed under `name`."""
         need = self.described["needs"][name]
