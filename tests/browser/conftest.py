@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from .chromium import NAMES, Browser
+from .chromium import NAMES, Browser, chromium
 
 HERE = Path(__file__).parent
 
@@ -21,18 +20,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
-@pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """Start Chromium once."""
+@pytest.fixture(scope="module")
+def started() -> Iterator[Browser]:
+    """Start Chromium, for one file: Playwright's event loop would be in the way of others."""
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         pytest.skip(f"none of {', '.join(NAMES)} is on the PATH (apt-get install chromium)")
-    with closing(Browser(program, tmp_path_factory.mktemp("chromium"))) as browser:
+    with chromium(program) as browser:
         yield browser
 
 
 @pytest.fixture
-def browser(chromium: Browser) -> Browser:
+def browser(started: Browser) -> Browser:
     """Return the browser, at 1280 x 900 px in the light colour scheme."""
-    chromium.resize(1280, 900)
-    return chromium
+    started.resize(1280, 900)
+    return started

@@ -32,7 +32,7 @@ PLOTS = "[...document.querySelectorAll('.js-plotly-plot')]"
 
 
 @pytest.fixture(scope="module")
-def addresses(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+def addresses(started: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     """Serve three variants with two seeds each; return the addresses of rows and curves."""
     root = tmp_path_factory.mktemp("mlflow").resolve()
     for name, scores in SCORES.items():
