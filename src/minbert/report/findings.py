@@ -122,11 +122,15 @@ def unlearned(papers: Sequence[Paper]) -> dict[str, Any]:
     cases: dict[bool, list[str]] = {True: [], False: []}  # by whether all predictions are the same
     for paper in papers:
         for of, by_seed in paper.trained.items():
-            for seed, score in by_seed.items():
-                if score.learned is False:
-                    cases[bool(score.constant)].append(
-                        f"{paper.name} / {paper.about['labels'][of.variant]}, seed {seed}: "
-                        f"{TASKS[of.measure].title} {score.value:.3f}, floor {score.floor:.3f}"
+            low = {seed: score for seed, score in by_seed.items() if score.learned is False}
+            for constant, found in cases.items():
+                seeds = [seed for seed in low if bool(low[seed].constant) is constant]
+                if seeds:
+                    values = ", ".join(f"{low[seed].value:.3f}" for seed in seeds)
+                    found.append(
+                        f"{paper.name} / {paper.about['labels'][of.variant]}: "
+                        f"{TASKS[of.measure].title} {values}; floor {low[seeds[0]].floor:.3f} "
+                        f"(seed {', '.join(map(str, seeds))})"
                     )
     runs = tested(paper.scores for paper in papers).values()
     below = [bool(score.constant) for score in runs if not score.learned]
