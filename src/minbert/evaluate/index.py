@@ -33,8 +33,8 @@ def make(job: Job) -> None:
         line |= {name: ours.get(name) for name in ("status", "seeds", "backbone", "reason", "keys")}
         places = {"other": ours.get("other_task"), "overall": f"overall_{ours.get('overall_rule')}"}
         published, scores = [], []
-        for name, figure in row["figures"].items():
-            score = ours.get(f"{places.get(name, name)}_mean")
+        for name in FIGURES:
+            figure, score = row["figures"][name], ours.get(f"{places.get(name, name)}_mean")
             line |= {f"{name}_published": figure, f"{name}_ours": score}
             if figure is not None:
                 published.append(f"{name} {figure:.3f}")
@@ -47,8 +47,9 @@ def make(job: Job) -> None:
     write_csv(job.out / "index.csv", names, lines)
     said = in_words(lines)
     parts = [f"{said[0].upper()}{said[1:]}."]
-    how = "Accuracy for SST, para and other; Pearson r for STS; overall by the paper's own rule."
-    parts += [how, markdown_table(cells)] * bool(lines)
+    if lines:
+        how = "Accuracy for SST, para and other; Pearson r for STS; overall by the paper's own rule."
+        parts += [how, markdown_table(cells)]
     backbones = dict.fromkeys(line["backbone"] for line in lines if line["backbone"])
     parts += [f"Backbone: {markdown(name)}." for name in backbones]
     write_markdown(job.out / "index.md", "Every published row", parts)
