@@ -20,6 +20,7 @@ NAMES = ("paper", "table", "row", "variant", "split")
 
 NOT_CONFIGURED = "not configured"
 """The status of a row whose paper or variant no configured grid has."""
+MEASURES = "Accuracy for SST, para and other; Pearson r for STS; overall by the paper's own rule."
 
 
 def make(job: Job) -> None:
@@ -48,8 +49,7 @@ def make(job: Job) -> None:
     said = in_words(lines)
     parts = [f"{said[0].upper()}{said[1:]}."]
     if lines:
-        how = "Accuracy for SST, para and other; Pearson r for STS; overall by the paper's own rule."
-        parts += [how, markdown_table(cells)]
+        parts += [MEASURES, markdown_table(cells)]
     backbones = dict.fromkeys(line["backbone"] for line in lines if line["backbone"])
     parts += [f"Backbone: {markdown(name)}." for name in backbones]
     write_markdown(job.out / "index.md", "Every published row", parts)
