@@ -128,7 +128,7 @@ def test_scores_are_those_published_of_whole_grids_then_of_a_part(
     part = root / "only" / "tables" / "scores.parquet"
     part.parent.mkdir(parents=True)
     again = whole.assign(value=0.125)
-    both = pd.concat([again, again.assign(variant="apart")])
+    both = pd.concat([again, again.assign(seed=9), again.assign(variant="apart")])
     write_file(part, pa.Table.from_pandas(both, SCHEMA, preserve_index=False))
     found = results.scores
     pd.testing.assert_frame_equal(found.iloc[: len(whole)], whole)

@@ -152,6 +152,14 @@ def test_what_transfer_cannot_show_is_an_error(tmp_path: Path) -> None:
         drawn("transfer", inputs, "a b")
 
 
+def test_fusions_whose_labels_are_cut_alike_have_panels_of_their_own(tmp_path: Path) -> None:
+    labels = {name: f"a label that is{name}long to be shown" for name in "ab"}
+    stages = {name: [{"key": name, "fused": ["a/sst", "a/para"]}] for name in labels}
+    inputs = make_inputs(tmp_path, labels, tasks=("sst",), about={"stages": stages}, adapters=2)
+    figure, _ = drawn("fusion-attention", inputs)
+    assert len([axes for axes in figure.axes if axes.axison]) == 2
+
+
 def test_variants_of_other_examples_are_refused(tmp_path: Path) -> None:
     inputs = make_inputs(tmp_path, "ab", tasks=("sst",))
     path = inputs.files("b", "predictions")[0]

@@ -61,7 +61,7 @@ def test_standard_input_is_read_by_its_handle(form: str, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("task", "row", "expected"),
     [
-        (SST, {"id": "x-1", "sentence1": "a b"}, ["x-1", "a b"]),
+        (SST, {"id": " x-1", "sentence1": " a b "}, ["x-1", "a b"]),
         (SST, {"text": "a b", "words": "c"}, ["a b"]),
         (MRPC, {"label": "1", "uid": "x", "b": "two", "a": "one"}, ["x", "one", "two"]),
         (MRPC, {"id": "x", "sentence2": "two", "sentence1": "one"}, ["x", "one", "two"]),

@@ -20,6 +20,7 @@ from minbert.evaluate.scoring import Floats, averaged
 from minbert.plan import describe as plans
 from minbert.predict.resolve_run import TEXTS, ResolvedVariant, find, versions
 from minbert.report.findings import over_runs
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.store.plans import read_description
 
 SPEC = ["stage", "name", "A", "B"]
@@ -134,7 +135,7 @@ def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, .
 def _overall(found: ResolvedVariant) -> tuple[str, list[str]]:
     """Return the rule and the tasks of the overall score of a variant's paper."""
     facts = found.record["papers"][found.paper]
-    return facts["rule"], facts["overall_tasks"]
+    return facts["rule"], facts.get("overall_tasks", [*OVERALL_TASKS])
 
 
 def _changed(task: str, sides: Sequence[Predicted], one: ResolvedVariant) -> pd.DataFrame:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -51,9 +52,8 @@ class Results:
         publication, those of the newest plan.
         """
         shown = plans(self.root)[: len(published_plans(self.root)) or 1]
-        rows = chain(*(record["variants"] for record in shown))
-        found = pd.DataFrame(rows, columns=[*VARIANT_COLUMNS])
-        return found.drop_duplicates(["paper", "variant", "stage"], ignore_index=True)
+        parts = [record["variants"] for record in shown]
+        return _of_first(pd.DataFrame(chain(*parts), columns=[*VARIANT_COLUMNS]), parts)
 
     @property
     def scores(self) -> pd.DataFrame:
@@ -64,7 +64,7 @@ class Results:
         """
         tables = [SCHEMA.empty_table(), *map(read_file, score_tables(self.root))]
         found = pa.concat_tables(tables, promote_options="default").to_pandas()
-        return found.drop_duplicates(SCHEMA.names[:6], ignore_index=True)
+        return _of_first(found, tables)
 
     def specs(self, names: str = "*") -> pd.DataFrame:
         """Return every setting of each stage, trained or not: a row a stage, a column a setting.
@@ -126,6 +126,13 @@ class Results:
             except UserError:  # Its results were deleted: others are still shown.
                 if len(wanted) < 2:
                     raise
+
+
+def _of_first(found: pd.DataFrame, parts: Sequence[Sized]) -> pd.DataFrame:
+    """Return the rows of each variant from the first of `parts` that has it; `found` has all."""
+    part = pd.Series(np.repeat(range(len(parts)), [*map(len, parts)]))
+    first = part.groupby([found["paper"], found["variant"]]).transform("min")
+    return found[part == first].reset_index(drop=True)
 
 
 class Run:

@@ -84,7 +84,7 @@ def bundle(
     predictions have no probabilities but those that figures read; with `seeds`, only their runs are
     in it. What the bundles `without` have is left out: runs, and the ids and labels of data, so
     that those are to be imported first. The same results give the same bytes. Raises `UserError` if
-    nothing was ever planned.
+    no finished run is left.
     """
     elsewhere = {name for path in without for name in unpack(path)["files"]}
     plans = [record for _, record in records(root)][:1]
@@ -97,9 +97,10 @@ def bundle(
         use_tasks_of({"tasks": tasks.values()})
         names = sorted(_names(root / "store", plans, seeds, elsewhere))
         names = [name for name in names if weights or not name.endswith(WEIGHTS)]
+        if not (runs := sum(name.endswith("/run.json") for name in names)):
+            raise UserError(f"{root} has no finished run that is to be in the bundle")
         files = _contents(root, plans[0], names, lean)
         write(out, files, package=VERSION, tasks=[*tasks.values()])
-    runs = sum(name.endswith("/run.json") for name in names)
     return f"{out}: {counted(runs, 'run')}, {shown_size(out.stat().st_size)}"
 
 
@@ -211,6 +212,8 @@ def _checked(path: Path, staged: Path, said: Mapping[str, Any]) -> list[Path]:
             write_file(table, restored(read_file(table), rows))
             record = read_json(folder / "run.json")
             if "format" not in record:
+                if not said:
+                    raise ValueError("has records of minbert 0.2; name their --digests")
                 record |= {"format": 1, "code": digest(described["code"])}
                 record["backbone"] = said["backbone"][needs[f"backbone.{WEIGHTS}"]["key"]]
                 record["data"] = {
