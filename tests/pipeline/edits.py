@@ -108,6 +108,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
 CODE: dict[str, set[str]] = {
     "model.encoder": {"backbone", "tokens", "features"} | trains(ALL) | SHOWN,
     "train.losses.mse": trains(WITH_STS) | SHOWN,
+    "train.losses.binary_cross_entropy": trains(WITH_STS) | SHOWN,  # sst-only has its sibling
     "train.surgery.pcgrad": trains(PCGRAD) | SHOWN,
     "train.frozen_probe": trains({"baseline"}) | SHOWN,
     "figures.curves": FIGURE,

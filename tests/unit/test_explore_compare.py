@@ -144,7 +144,7 @@ def test_before_and_after_an_edit(edited: Plan, trained_plan: Plan) -> None:
     turned = compare(edited.root, f"frozen@{new.key}", "frozen")
     assert turned.spec["A"].tolist() == [2e-2]
     path = edited.root / "store" / "spec" / f"train-{new.key}.json"
-    text, module = path.read_text(encoding="utf-8"), "model.pooling"
+    text, module = path.read_text(encoding="utf-8"), "model.pooling.cls"
     path.write_text(text.replace(new.code[f"minbert.{module}"], "f" * 64), encoding="utf-8")
     assert f"code of {module} " in str(compare(edited.root, "frozen"))
     trained_root.publish(edited)  # as after a failure, whose partial results are published

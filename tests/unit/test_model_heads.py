@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from minbert.model.heads import CosineHead, MLPHead
+from minbert.model.heads.cosine import CosineHead
+from minbert.model.heads.mlp import MLPHead
 from minbert.model.multitask import FEATURES
 from minbert.spec.task import Head
 from minbert.train.losses import task_loss

@@ -9,7 +9,9 @@ from model_batches import MIXED, TINY, pack, random_batch
 
 from minbert.model.encoder import Pooler
 from minbert.model.packed import join
-from minbert.model.pooling import ClsPooling, MaxPooling, MeanPooling
+from minbert.model.pooling.cls import ClsPooling
+from minbert.model.pooling.max import MaxPooling
+from minbert.model.pooling.mean import MeanPooling
 
 
 @settings(max_examples=80)

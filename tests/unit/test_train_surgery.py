@@ -15,7 +15,8 @@ from minbert.spec.architecture import Architecture, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout
 from minbert.train.surgery.gradients import combine, cosine_rows, inner_products, layer_groups
-from minbert.train.surgery.pcgrad import PCGrad, PytorchPCGrad
+from minbert.train.surgery.pcgrad import PCGrad
+from minbert.train.surgery.pytorch_pcgrad import PytorchPCGrad
 
 
 def jacobians(tasks: int) -> list[Tensor]:

@@ -18,12 +18,13 @@ from minbert.base.files import write_json
 from minbert.base.progress import Progress
 from minbert.model.encoder import Embeddings, Layer, Pooler, Stack, initialise, whole_encoder
 from minbert.model.packed import Packed
-from minbert.model.pooling import ClsPooling, MeanPooling
+from minbert.model.pooling.cls import ClsPooling
+from minbert.model.pooling.mean import MeanPooling
 from minbert.spec.architecture import Architecture
 from minbert.spec.stage import Dropout, Optimiser
 from minbert.train.examples import Sequences, frame, special_tokens
 from minbert.train.optimiser import AdamW
-from minbert.train.schedules import linear
+from minbert.train.schedules.linear import linear
 
 PAIRS_ALONE = 0.3
 """The share of steps, at the start, without masked words: guessing words from the first step on

@@ -1,4 +1,4 @@
-"""Squared errors of one number."""
+"""Squared error of one number."""
 
 from torch import Tensor
 from torch.nn import functional as F
@@ -24,16 +24,3 @@ class MeanSquaredError:
     def log_probabilities(self, output: Tensor) -> Tensor:
         # A coin: the value's place between its bounds is the probability of heads.
         return coin(self.prediction(output) / HIGHEST)
-
-
-class CosineSquaredError(MeanSquaredError):
-    """Squared error of a cosine scaled to the labels' 0 to 5 (adapter-fusion, section 4.1).
-
-    Reads a cosine in [-1, 1], as head `cosine` gives it; the prediction is 5 relu(cosine).
-    """
-
-    def constant(self, label: Tensor, classes: int) -> Tensor:
-        return (label.mean() / HIGHEST).reshape(1)
-
-    def scores(self, output: Tensor) -> Tensor:
-        return HIGHEST * output.relu()

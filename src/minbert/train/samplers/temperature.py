@@ -27,14 +27,3 @@ class Temperature(EpochSampler):
         batches = {task: iter(self.draw(task, n * self.batch[task])) for task, n in counts if n}
         for number in drawn.tolist():
             yield [(tasks[number], next(batches[tasks[number]]))]
-
-
-class Annealed(Temperature):
-    """As `Temperature`, with an exponent that falls from epoch to epoch, from 1 to 0.2.
-
-    In the end all tasks are drawn alike.
-    """
-
-    @property
-    def exponent(self) -> float:
-        return 1 - 0.8 * self.done / max(1, self.spec.epochs - 1)

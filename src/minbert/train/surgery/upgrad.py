@@ -1,0 +1,7 @@
+"""UPGrad of torchjd."""
+
+from functools import partial
+
+from minbert.train.surgery.torchjd import TorchJD
+
+upgrad = partial(TorchJD, "UPGrad")
