@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from factories import edit_rows, history, put_rows
 from figure_files import OVERALL, Row, make_inputs
-from figure_texts import drawn
+from figure_texts import described, drawn
 from matplotlib import colormaps
 from scipy.stats import t
 
@@ -141,6 +141,12 @@ def test_what_a_paper_did_not_print_is_not_in_the_legend(tmp_path: Path) -> None
     figure, _ = drawn("curves", inputs, show="tables", tables=[table])
     labels = {label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]}
     assert labels == {"train", "dev", "floor", "published, dev"}
+
+
+def test_parameters_are_drawn_of_the_variants_that_are_named(tmp_path: Path) -> None:
+    about = {"rows": [{"variant": name, "parameters": 9} for name in "abc"]}
+    inputs = make_inputs(tmp_path, "abc", tasks=("sst",), about=about)
+    assert "nothing" not in described(drawn("score-parameters", inputs, "a b")[0])
 
 
 def test_what_transfer_cannot_show_is_an_error(tmp_path: Path) -> None:

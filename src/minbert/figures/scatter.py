@@ -70,8 +70,8 @@ def sweep(options: Sweep, inputs: Inputs) -> Drawn:
 
 def score_parameters(_: Options, inputs: Inputs) -> Drawn:
     """Draw all variants of one paper: overall score and each task on dev, against parameters."""
-    rows = [row for row in inputs.about["rows"] if row["parameters"]]
-    sizes = {row["variant"]: row["parameters"] / 1e6 for row in rows}
+    counts = {row["variant"]: row["parameters"] for row in inputs.about["rows"]}
+    sizes = {name: counts[name] / 1e6 for name in inputs.variants if counts.get(name)}
     paper = PaperScores(inputs, sizes)
     if not paper.means:
         return None
