@@ -81,6 +81,7 @@ def test_a_refactoring_carries_whole_chains_over(old: Plan, edit: Editing) -> No
     assert not {*old.owners} & {*new.owners}
     listed = "\n".join(report(new, None, apply=False))
     assert "not accepted: three . sst+para+sts . s0: `--reason TEXT` declares that other" in listed
+    assert " (minbert.train." in listed
     assert adopt(new, None).endswith("0 results carried over"), "a reason is needed"
     write_text(old.base / ACCEPTED, '"moved a function": >-\n  0123456789abcdef\n')  # once before
     write_text(run_folder(new, "three") / "half.txt", "what a job that failed has left")

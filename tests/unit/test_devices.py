@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from minbert.base.errors import UserError
 from minbert.base.locks import is_held
+from minbert.base.progress import counted
 from minbert.devices.gpus import (
     QUERY,
     SLOTS,
@@ -166,7 +167,8 @@ def test_cards_are_those_of_nvidia_smi_that_are_visible(
     if visible is not None:
         monkeypatch.setenv(VISIBLE, visible)
     assert [card.name for card in visible_cards()] == names
-    assert in_words("auto").endswith(", ".join(names) or "the CPU: no GPU found")
+    shown = f"{counted(len(names), 'GPU')}: {', '.join(names)}" if names else "CPU: no GPU found"
+    assert in_words("auto").endswith(f" {shown}")
 
 
 def test_memory_that_others_use_is_not_leased(nvidia_smi: Program) -> None:

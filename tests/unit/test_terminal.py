@@ -106,7 +106,7 @@ def summarised(root: Path, *more: dict[str, Any], **papers: dict[str, Any]) -> l
 def test_the_summary_names_the_best_and_what_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: "/another/bin/minbert")
     called = os.path.relpath(Path(sys.executable).with_name("minbert"))
     about = {"source": "DIR", "seeds": [0, 1]}
     assert summarised(

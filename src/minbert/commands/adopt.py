@@ -29,6 +29,7 @@ from minbert.publish.bundle import FILES
 from minbert.publish.checks import check_run, put, upgraded
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.yaml import load_yaml
+from minbert.store.code import differs
 from minbert.store.job import node_folder
 from minbert.store.node import Need, Node, canonical, digest, finished
 from minbert.store.plans import ADOPTED, adoptions
@@ -104,9 +105,9 @@ class Acceptance:
                 said = {"code": record["code"], f"backbone.{WEIGHTS}": record["backbone"]}
                 said |= {f"tokens.{task}": of for task, of in record["data"].items()}
             codes = self._other_code(node, seed, old, said)
-            unknown = codes - self._accepted.keys()
+            unknown = codes.keys() - self._accepted.keys()
             if unknown and not self._reason:
-                listed = ", ".join(sorted(unknown))
+                listed = ", ".join(codes[code] for code in sorted(unknown))
                 raise UserError(
                     f"`--reason TEXT` declares that other code computes the same: {listed}"
                 )
@@ -131,15 +132,16 @@ class Acceptance:
 
     def _other_code(
         self, node: Node, seed: int | None, old: Described, said: Mapping[str, Any]
-    ) -> set[str]:
-        """Return the digests of code that a result is of, and a planned one not.
+    ) -> dict[str, str]:
+        """Return {digest: where it differs} of code that a result is of, and a planned one not.
 
         `said` has the digest of its own, and those of data and a backbone that it started from, by
         the names of needs: if these are here, they are compared, otherwise the checksums of their
         files. Raises `UserError` if more than code differs.
         """
-        computes = node.kind in ("train", "features")
-        codes = {said["code"]} - {digest(node.code)} if computes else set()
+        codes, code = dict[str, str](), said["code"]
+        if node.kind in ("train", "features") and code != digest(node.code):
+            codes[code] = f"{code} ({some(differs(old['code'], node.code))})"
         for name, need in node.needs.items():
             was = old["needs"][name]
             if name in said and self._makes(need):

@@ -44,8 +44,8 @@ def places(root: Path, names: Path, tracking: bool, *above: tuple[str, str]) -> 
     lines = [*above]
     lines += [(what, str(names / at)) for what, at in PLACES.items() if (names / at).exists()]
     if tracking:
-        here = os.path.relpath(Path(sys.executable).with_name("minbert"))
-        minbert = "minbert" if shutil.which("minbert") else here
+        path = Path(sys.executable).with_name("minbert")
+        minbert = "minbert" if shutil.which("minbert") == str(path) else os.path.relpath(path)
         lines.append(("runs", shlex.join([minbert, "ui", "--results", str(root)])))
     return tabulate(lines, tablefmt="plain", disable_numparse=True)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from minbert.base.errors import UserError
 from minbert.base.locks import take
 from minbert.base.process import answer_of, variable
+from minbert.base.progress import counted
 
 SLOTS = 8  # of a card, equal shares of its memory: at most this many jobs share it
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -99,9 +100,12 @@ def chosen_cards(wish: str) -> list[Card]:
 
 def in_words(wish: str) -> str:
     """Return a line that says where training will run."""
-    cards = [wish] if wish in {"cpu", "mps"} else [card.name for card in chosen_cards(wish)]
-    shown = ", ".join(cards)
-    return f"training runs on {shown}" if shown else "training runs on the CPU: no GPU found"
+    if wish in {"cpu", "mps"}:
+        return f"training runs on {wish}"
+    if not (cards := chosen_cards(wish)):
+        return "training runs on the CPU: no GPU found"
+    names = ", ".join(card.name for card in cards)
+    return f"training runs on {counted(len(cards), 'GPU')}: {names}"
 
 
 def locks_folder() -> Path:

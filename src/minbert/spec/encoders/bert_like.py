@@ -1,4 +1,8 @@
-"""Encoders with BERT's layers: DistilBERT, RoBERTa, ELECTRA."""
+"""Encoders with BERT's layers.
+
+DistilBERT (Sanh et al., 2019) has half of them, no token types and no pooler; RoBERTa (Liu et al.,
+2019) has byte-level pieces; ELECTRA (Clark et al., 2020) has narrower embeddings.
+"""
 
 from typing import Literal
 
