@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from chaos.compare import written_points
@@ -46,6 +47,19 @@ def root(tmp_path_factory: pytest.TempPathFactory, mlflow_store: Path) -> Path:
 @pytest.fixture
 def own(tmp_path: Path, mlflow_store: Path) -> Path:
     return results(tmp_path.resolve(), mlflow_store)
+
+
+@pytest.mark.parametrize(
+    ("uri", "place"), [("sqlite:///runs.db", "mlflow-artifacts:/paper"), ("http://host", None)]
+)
+def test_a_server_decides_itself_where_files_are(
+    uri: str, place: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    client = Mock(get_experiment_by_name=Mock(return_value=None))
+    about = {"experiment": "paper", "started": 1.7e9, "name": "one"}
+    Follower(tmp_path)._create(client, "attempt", about)
+    assert client.create_experiment.call_args.args[1] == place
 
 
 def test_a_whole_run(root: Path) -> None:

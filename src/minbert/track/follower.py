@@ -181,7 +181,9 @@ class Follower:
         found, facts = client.get_experiment_by_name(paper), self.facts.get(paper)
         if found is None:
             tags = note(facts) | views(facts)
-            identity = client.create_experiment(paper, f"{PROXIED}{paper}", tags)
+            # A server decides itself where files are.
+            place = None if tracking_uri(self.root).startswith("http") else f"{PROXIED}{paper}"
+            identity = client.create_experiment(paper, place, tags)
         else:
             identity = found.experiment_id
             if found.lifecycle_stage == "deleted":
