@@ -230,7 +230,7 @@ STEPS = {
 
 
 def main(words: Sequence[str] = sys.argv[1:]) -> None:
-    """Run one command and print what it returns.
+    """Run one command and print what it returns: of a step, where the workflow's lines go.
 
     A `UserError` is printed without a traceback and exits with 2.
     """
@@ -238,7 +238,8 @@ def main(words: Sequence[str] = sys.argv[1:]) -> None:
         said = _call(words)
         if said is not None:
             lines = said if isinstance(said, Iterator) else [said]
-            print(printable("\n".join(map(str, lines))))
+            output = sys.stderr if words[0] in STEPS else sys.stdout
+            print(printable("\n".join(map(str, lines))), file=output)
         sys.stdout.flush()  # At the exit a closed pipe would be an error.
     except KeyboardInterrupt:
         raise SystemExit(130) from None  # as a shell has it
