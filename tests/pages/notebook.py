@@ -43,9 +43,10 @@ def execute(notebook: Any, root: Path) -> Any:
     As in Jupyter, all cells share their names.
     """
     names: dict[str, Any] = {}
+    root = root.absolute()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         FOLDER.parent.mkdir()
-        FOLDER.symlink_to(root.absolute())
+        FOLDER.symlink_to(root)
         with pd.option_context("display.width", WIDTH, "display.max_columns", 20):
             code = (cell for cell in notebook.cells if cell.cell_type == "code")
             for number, cell in enumerate(code, start=1):
