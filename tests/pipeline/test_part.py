@@ -82,5 +82,5 @@ def test_a_figure_in_another_format_and_size(
     with pytest.raises(SystemExit):
         draw(name="multitask-los")
     said = capsys.readouterr().err
-    assert "argument --size: invalid inches value: '3.3x0.9'" in said
+    assert "argument --size: found '3.3x0.9', expected WxH" in said
     assert f"Did you mean '{PAPER}/multitask-loss'?" in said

@@ -247,17 +247,19 @@ def test_a_sinfo_that_fails_does_not_send_all_jobs_to_the_cpu(program: Command) 
         has_gpus("auto")
 
 
-def test_orphaned_jobs_are_cancelled(program: Command, tmp_path: Path) -> None:
-    here = tmp_path / "here"
+def test_orphaned_jobs_are_cancelled_and_waited_for(program: Command, tmp_path: Path) -> None:
+    here, asked = tmp_path / "here", tmp_path / "asked"
     program(
         "squeue",
-        f"[ $1 = --me ] && echo '7|{here}|rule_train_wildcards_ab_0'\n"
+        f"[ $1 = --me ] && echo x >> {asked}\n"
+        f"[ $(wc -l < {asked}) -lt 3 ] && echo '7|{here}|rule_train_wildcards_ab_0'\n"
         f"echo '8|{tmp_path}|rule_train_wildcards_ab_0'\n"
         f"echo '9|{here}|somebody else | (null)'",
     )
     program("scancel", f'echo "$*" > {tmp_path}/cancelled')
     assert cancel_orphans(here) == ["7"]
     assert (tmp_path / "cancelled").read_text() == "7\n"
+    assert asked.read_text().count("x") == 3
 
 
 def test_the_profile_keeps_what_the_default_one_sets() -> None:

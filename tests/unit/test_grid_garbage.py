@@ -81,6 +81,8 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
         assert [line.split()[2] for line in lines] == [f"work/{STRAY}", f"store/train/{STRAY}"]
         assert ("; deleted" in last) == bool(more)
     assert [path.exists() for path in states] == [True, False], "it may go on"
+    main(["gc", "--directory", str(tmp_path)])
+    assert capsys.readouterr().out.startswith("nothing to delete: ")
     assert killed.parent.exists() and not killed.exists()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from minbert.model.weights import load_weights, save_weights
 from minbert.plan.plan import Plan
 from minbert.predict import predict as command
 from minbert.predict.predict import predict
+from minbert.predict.predictor import Predictor
 from minbert.spec.task import TASKS
 
 Printed = pytest.CaptureFixture[str]
@@ -96,6 +98,25 @@ def test_chunks_of_standard_input_go_to_a_file_in_order(
     lines = [json.loads(line) for line in (tmp_path / "out").read_text("utf-8").splitlines()]
     assert [line["sentence2"] for line in lines] == rows["sentence2"].tolist()
     assert [line["score"] for line in lines] == pytest.approx(rows["prediction"], abs=1e-5)
+
+
+def test_a_file_is_written_whole_or_stays_and_a_pipe_is_written_into(
+    plan: Plan, capsys: Printed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, pipe = tmp_path / "folder" / "out", tmp_path / "pipe"
+    expected = ask(plan, capsys, "frozen", "a", "b", "--task", "sst")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for out in (path, pipe):
+        ask(plan, capsys, "frozen", "a", "b", "--task", "sst", "--out", str(out))
+    written = path.read_bytes()
+    assert [json.loads(line) for line in written.splitlines()] == expected
+    assert os.read(reader, 1 << 16) == written and pipe.is_fifo()
+    os.close(reader)
+    monkeypatch.setattr(Predictor, "rows", lambda *_: ({"score": 1 / n} for n in (1, 0)))
+    with pytest.raises(ZeroDivisionError):
+        ask(plan, capsys, "frozen", "c", "d", "--task", "sst", "--out", str(path))
+    assert path.read_bytes() == written and os.listdir(path.parent) == ["out"]
 
 
 def test_the_best_of_others_names_the_run(plan: Plan, capsys: Printed) -> None:

@@ -45,11 +45,11 @@ def counted(number: float, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def some(names: Iterable[str]) -> str:
-    """Return the first names, and how many more there are."""
+def some(names: Iterable[str], most: int = 3) -> str:
+    """Return the first names, at most `most`, and how many more there are."""
     listed = list(names)
-    more = f" and {len(listed) - 3} more" if listed[3:] else ""
-    return ", ".join(listed[:3]) + more
+    more = f" and {len(listed) - most} more" if listed[most:] else ""
+    return ", ".join(listed[:most]) + more
 
 
 def duration(seconds: float) -> str:

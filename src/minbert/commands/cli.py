@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -34,15 +35,18 @@ class Command(NamedTuple):
 def whole_number(word: str) -> int:
     """Return the whole number, 0 to 4294967295, that an option says."""
     if not word.isdecimal() or int(word) >= 2**32:
-        raise ValueError
+        raise ArgumentTypeError(f"found '{word}', expected a whole number, 0 to {2**32 - 1}")
     return int(word)
 
 
 def inches(word: str) -> tuple[float, float]:
     """Return the width and height, 1 to 50 each, that `WxH` says."""
-    width, height = map(float, word.split("x"))
+    try:
+        width, height = map(float, word.split("x"))
+    except ValueError:
+        width = height = 0.0
     if not 1 <= min(width, height) <= max(width, height) <= 50:
-        raise ValueError
+        raise ArgumentTypeError(f"found '{word}', expected WxH, 1 to 50 inches each, as in 7x4")
     return width, height
 
 

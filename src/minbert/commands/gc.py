@@ -77,6 +77,9 @@ def report(plan: Plan, delete: bool) -> Iterator[str]:
         yield f"{shown_size(size):>9}  {path.relative_to(plan.root)}  {title}".rstrip()
     if delete:
         remove(plan, found)
+    if not found:
+        yield f"nothing to delete: the configuration asks for all that is in {plan.root}"
+        return
     total = f"{shown_size(sum(each.size for each in found))} in {counted(len(found), 'folder')}"
     command = f"minbert gc --delete {plan.options}".rstrip()
     yield f"{total}; deleted" if delete else f"{total}; `{command}` deletes them"

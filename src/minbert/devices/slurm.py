@@ -1,6 +1,7 @@
 """Questions to Slurm before a workflow starts: has it GPUs, did a killed workflow leave jobs?"""
 
 import subprocess
+import time
 from pathlib import Path
 
 from minbert.base.errors import UserError
@@ -8,7 +9,7 @@ from minbert.base.process import answer_of, lines_of
 
 COMMENT = "rule_"
 """The start of the comment of each job that Snakemake's executor submits, groups included."""
-PATIENCE = 60.0  # seconds that sinfo has to answer
+PATIENCE = 60.0  # seconds that sinfo has to answer, and cancelled jobs to end
 
 
 def has_gpus(wish: str) -> bool:
@@ -28,16 +29,23 @@ def has_gpus(wish: str) -> bool:
 def cancel_orphans(folder: Path) -> list[str]:
     """Cancel the user's jobs that an earlier Snakemake in `folder` left; return their numbers.
 
-    Snakemake locks its folder, so any job submitted from there before is a leftover. While they
-    save their state, jobs in their place wait for their locks (`base.locks.patience`).
+    Snakemake locks its folder, so any job submitted from there before is a leftover. Waits until
+    they have ended: they save their state, and delete what they have not finished.
     """
+    found = _left_in(folder)
+    if found:
+        subprocess.run(["scancel", *found], check=False)
+    deadline = time.monotonic() + PATIENCE
+    while set(found) & set(_left_in(folder)) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return found
+
+
+def _left_in(folder: Path) -> list[str]:
     lines = lines_of("squeue", "--me", "--noheader", "--format=%i|%Z|%k")
     jobs = [line.split("|", 2) for line in lines if line.count("|") >= 2]
-    found = [
+    return [
         number
         for number, where, comment in jobs
         if Path(where) == folder and comment.startswith(COMMENT)
     ]
-    if found:
-        subprocess.run(["scancel", *found], check=False)
-    return found

@@ -32,7 +32,7 @@ from minbert.evaluate.scoring import (
     pearson,
     weight,
 )
-from minbert.evaluate.seeds import Run, Spread, learned, own_spread, shared_spreads, trainings
+from minbert.evaluate.seeds import Spread, Trainings, learned, own_spread, shared_spreads, trainings
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.published import MAJORITY
 from minbert.spec.task import TASKS
@@ -76,7 +76,7 @@ class System(NamedTuple):
     """
 
     scores: Floats
-    runs: Sequence[Run] = ()
+    runs: Sequence[Trainings] = ()
     examples: int = 0
     epochs: float = np.inf
     learned: bool = True
@@ -283,7 +283,7 @@ class Systems:
             systems[MAJORITY] = self._system([guess], task)._replace(runs=())
         return systems
 
-    def _system(self, runs: Sequence[Run], task: str, measure: str = "") -> System:
+    def _system(self, runs: Sequence[Trainings], task: str, measure: str = "") -> System:
         drawn = {part: self._resampled(part) for part in runs[0]}
         examples = sum(n for _, n in drawn.values())
         if not measure:
@@ -298,7 +298,7 @@ class Systems:
         values = [measured(measure, *pair) if enough else np.nan for pair in curves]
         return System(np.tile(values, (RESAMPLES + 1, 1)), runs, examples, epochs)
 
-    def _curve(self, run: Run, split: str, task: str, metric: str = "") -> Floats:
+    def _curve(self, run: Trainings, split: str, task: str, metric: str = "") -> Floats:
         """Return the score by epoch of a run.
 
         Of another `metric` it is the mean over each epoch, and overall the tasks' sum. There is

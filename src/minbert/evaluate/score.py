@@ -21,14 +21,14 @@ from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
-Run = dict[tuple[str, str, str], Score]
+RunScores = dict[tuple[str, str, str], Score]
 """One run's scores by (split, task, metric).
 
 A task is missing from a split in which its labels are not public. Split `selection` has tasks only
 where a half of dev chose the epoch.
 """
 
-Runs = dict[str, dict[int, Run]]
+Runs = dict[str, dict[int, RunScores]]
 """The runs of each variant by seed: those that have scores."""
 
 Candidates = dict[str, dict[int, dict[str, float]]]
@@ -98,7 +98,7 @@ def read_runs(job: Job) -> Runs:
     labels = {task: read_labels(path) for task, path in paths if path.is_file()}
 
     @cache
-    def read(task: str, key: str, seed: int) -> Run:
+    def read(task: str, key: str, seed: int) -> RunScores:
         return score_training(task, key, job.need(f"run.{key}.{seed}"), labels.get(task, {}))
 
     runs: Runs = {}
@@ -111,7 +111,9 @@ def read_runs(job: Job) -> Runs:
     return runs
 
 
-def score_training(task: str, key: str, record: Path, labels: Mapping[str, float] = {}) -> Run:
+def score_training(
+    task: str, key: str, record: Path, labels: Mapping[str, float] = {}
+) -> RunScores:
     """Return the scores of a training on one of its tasks; none if it lacks a file.
 
     Rows without a label have one in `labels`, by id, or are left out.
@@ -121,7 +123,7 @@ def score_training(task: str, key: str, record: Path, labels: Mapping[str, float
         return {}
     columns = ("id", "split", "prediction", "label")
     table = with_labels(read_file(files[0], columns, {"task": task}), labels)
-    metric, found = TASKS[task].metric, Run()
+    metric, found = TASKS[task].metric, RunScores()
     for split in ("dev", "selection", "test"):
         rows = table.filter(pc.equal(table["split"], split))
         if rows.num_rows:
@@ -166,7 +168,7 @@ def against_floor(task: str, prediction: ArrayLike, label: ArrayLike) -> Score:
     return Score(score, "", None, floor, float(p), constant, error)
 
 
-def of_tasks(run: Run, split: str, column: str = "value") -> dict[str, float]:
+def of_tasks(run: RunScores, split: str, column: str = "value") -> dict[str, float]:
     """Return {task: what a `column` of the score table has of its own metric}, where known."""
     found = {}
     for task, of in TASKS.items():
@@ -210,9 +212,9 @@ def choose(found: Candidates, rule: str) -> str:
     return max(means, key=lambda name: means[name], default="")
 
 
-def best_of_each_task(runs: Runs, names: Sequence[str]) -> dict[int, Run]:
+def best_of_each_task(runs: Runs, names: Sequence[str]) -> dict[int, RunScores]:
     """Return runs of which each task is from the variant that is best by its own metric."""
-    found: dict[int, Run] = {}
+    found: dict[int, RunScores] = {}
     for task in TASKS:
         best = choose(candidates(runs, names, [task]), "plain")
         for seed, run in runs.get(best, {}).items():
@@ -220,9 +222,11 @@ def best_of_each_task(runs: Runs, names: Sequence[str]) -> dict[int, Run]:
     return dict(sorted(found.items()))
 
 
-def _overall(run: Run, split: str, key: str, alone: Run, tasks: Sequence[str]) -> Run:
+def _overall(
+    run: RunScores, split: str, key: str, alone: RunScores, tasks: Sequence[str]
+) -> RunScores:
     """Return the overall scores of a run in a split, and its gain over the run `alone`."""
-    found = Run()
+    found = RunScores()
     for rule in RULES:
         value, last, floor = (
             overall(of_tasks(run, split, name), rule, tasks) for name in ("value", "last", "floor")

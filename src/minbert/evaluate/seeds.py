@@ -135,11 +135,13 @@ def _mean(spreads: Iterable[Spread]) -> Spread:
     return Spread(variance, whole, sum(freedoms))
 
 
-Run = Mapping[str, str]
+Trainings = Mapping[str, str]
 """The training KEY.SEED that each task of a run is scored by."""
 
 
-def trainings(scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS) -> list[Run]:
+def trainings(
+    scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS
+) -> list[Trainings]:
     """Return the run of each seed of a score.
 
     An overall score has the key of its last stage alone, which rows of other tasks may share.

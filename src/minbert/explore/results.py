@@ -16,8 +16,7 @@ import pyarrow as pa
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.reading import SCHEMA
-from minbert.predict import resolve_run
-from minbert.predict.resolve_run import ResolvedVariant, find, plans
+from minbert.predict.resolve_run import ResolvedVariant, TrainedTask, find, plans
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import node_folder
 from minbert.store.plans import VARIANT_COLUMNS, published_plans, score_tables
@@ -143,7 +142,7 @@ class Run:
     `spec` has every setting of each stage, with defaults filled in: {stage: settings}.
     """
 
-    def __init__(self, found: ResolvedVariant, runs: Mapping[str, resolve_run.Run]) -> None:
+    def __init__(self, found: ResolvedVariant, runs: Mapping[str, TrainedTask]) -> None:
         self.paper, self.variant, self.tasks = found.paper, found.name, (*runs,)
         self.spec, self.seed = found.settings, runs[self.tasks[0]].seed
         self._found, self._runs = found, runs
@@ -190,6 +189,6 @@ class Run:
 
         return Predictor.of(self._of(task), device)
 
-    def _of(self, task: str | None) -> resolve_run.Run:
+    def _of(self, task: str | None) -> TrainedTask:
         use_tasks_of(self._found.record)  # Others may have been looked at since.
         return self._found.run(task, self.seed)

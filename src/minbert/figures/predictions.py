@@ -10,12 +10,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy.special import betaincinv
 
+from minbert.base.progress import some
 from minbert.evaluate.reading import GUESS, METRIC_TITLES, Predicted, read_predicted
 from minbert.evaluate.score import against_floor
 from minbert.evaluate.scoring import Floats, accuracy, macro_f1, score_task
 from minbert.evaluate.seeds import Interval
 from minbert.figures import style
-from minbert.figures.read import Drawn, Inputs, listed, mean_of
+from minbert.figures.read import NAMED, Drawn, Inputs, mean_of
 from minbert.spec.figures import OneTask
 from minbert.spec.task import TASKS
 
@@ -91,7 +92,7 @@ def confusion_matrix(options: OneTask, inputs: Inputs) -> Drawn:
         scores = {"accuracy": accuracy, "macro-F1": macro_f1}
         return [head(name, score, one.prediction, one.label) for name, score in scores.items()]
 
-    names = listed([f"{number} {name}" for number, name in enumerate(about.names)])
+    names = some((f"{number} {name}" for number, name in enumerate(about.names)), NAMED)
     note = "Shares of a row add up to 1; below each: examples."
     return panel_each(options, inputs, 2.9, draw, note + f" Classes: {names}." * bool(names))
 

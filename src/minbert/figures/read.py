@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from minbert.base.progress import some
 from minbert.data.parquet import read_file
 from minbert.evaluate.bootstrap import Systems, difference
 from minbert.evaluate.reading import GUESS, Of, Scores, read_scores, score_title
@@ -22,7 +23,7 @@ Drawn = tuple[Figure, list[str]] | None
 FLOOR = f"Floor: {GUESS}."
 CROSSED = f"\u00d7: not above the floor ({GUESS}) at the 5 % level."
 OVER = "seeds (Student t), of one seed over examples"
-_NAMED = 8  # a note names so many missing runs and counts the rest, to leave room for the figure
+NAMED = 8  # a note names so many missing runs and counts the rest, to leave room for the figure
 
 Curves = dict[tuple[str, str, str], pd.DataFrame]
 """The curves of a stage's runs, by split, task and metric.
@@ -62,7 +63,7 @@ class Inputs:
         for name, label in self.variants.items():
             if gone := seeds - seeds.intersection(*self.predictions(name).values()):
                 missing.append(f"{label} (seed {', '.join(map(str, sorted(gone)))})")
-        return [f"Failed or not run: {listed(missing)}."] * bool(missing)
+        return [f"Failed or not run: {some(missing, NAMED)}."] * bool(missing)
 
     def files(self, key: str, name: str) -> dict[int, Path]:
         """Return the `NAME.parquet` of a training's runs that exist, by seed."""
@@ -217,9 +218,3 @@ def recorded_as(measure: str) -> tuple[str, str]:
 def task_title(name: str) -> str:
     """Return the title of a task, or the name of what is none."""
     return TASKS[name].title if name in TASKS else name
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return the first names, separated by commas, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
-    return ", ".join(names[:_NAMED]) + more

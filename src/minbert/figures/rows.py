@@ -7,16 +7,17 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 
 from minbert.base.errors import UserError
+from minbert.base.progress import some
 from minbert.evaluate.seeds import Interval, ranked
 from minbert.figures import style
 from minbert.figures.read import (
     CROSSED,
     FLOOR,
+    NAMED,
     Drawn,
     Inputs,
     Means,
     PaperScores,
-    listed,
     points_note,
     recorded_as,
     task_title,
@@ -88,7 +89,7 @@ def ranking(_: Options, inputs: Inputs) -> Drawn:
     return draw_rows(labels, panels), [
         f"Overall: {paper.overall}, on dev. {FLOOR}",
         points_note([found[n] for found in paper.means.values() for n in names if n in found]),
-        f"Not ranked: {listed(others)}, the best of others." * bool(others),
+        f"Not ranked: {some(others, NAMED)}, the best of others." * bool(others),
     ]
 
 

@@ -15,7 +15,7 @@ from minbert.base.files import write_json, write_text
 from minbert.model.hugging_face import HEADER, write_hugging_face
 from minbert.model.weights import save_weights
 from minbert.predict.predictor import Predictor
-from minbert.predict.resolve_run import Run, find, scores_of
+from minbert.predict.resolve_run import TrainedTask, find, scores_of
 from minbert.spec.architecture import read_architecture
 from minbert.spec.parts import load_part
 from minbert.spec.task import TASKS
@@ -88,7 +88,7 @@ def write_model(folder: Path, made: Predictor, tasks: Sequence[str]) -> None:
     write_json(folder / "heads.json", {"tasks": facts, "max_length": length})
 
 
-def card(run: Run, tasks: Sequence[str]) -> str:
+def card(run: TrainedTask, tasks: Sequence[str]) -> str:
     """Return the model card, Markdown: how to use the model, its scores, data and terms."""
     template = jinja2.Template(CARD.read_text(encoding="utf-8"), trim_blocks=True)
     of = run.variant

@@ -3,10 +3,10 @@
 import json
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 from minbert.base.errors import UserError
+from minbert.base.files import write_text
 from minbert.predict.inputs import STANDARD_INPUT, from_file, from_words
 from minbert.predict.resolve_run import find
 from minbert.spec.task import TASKS
@@ -54,8 +54,12 @@ def predict(
     from minbert.predict.predictor import Predictor
 
     rows = Predictor.of(run, device).rows(items)
-    if out:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("w", encoding="utf-8") if out else nullcontext(sys.stdout) as stream:
-        for row in tqdm(rows, variant, len(items), disable=out is None or None):
-            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    if out is None:
+        sys.stdout.writelines(lines)
+        return
+    text = "".join(tqdm(lines, variant, len(items), disable=None))
+    if out.is_file() or not out.exists():
+        write_text(out.resolve(), text)
+    else:  # a pipe or a device
+        out.write_text(text, encoding="utf-8")

@@ -18,7 +18,7 @@ from minbert.model.encoder import compute_in
 from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_weights
 from minbert.predict.inputs import Item, item
-from minbert.predict.resolve_run import Run
+from minbert.predict.resolve_run import TrainedTask
 from minbert.spec.architecture import WEIGHTS, read_architecture
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
@@ -66,7 +66,7 @@ class Predictor:
     device: torch.device
 
     @classmethod
-    def of(cls, run: Run, device: str = "auto") -> Self:
+    def of(cls, run: TrainedTask, device: str = "auto") -> Self:
         """Return that of a run; `device` as in config.yaml.
 
         Raises `UserError` if a file is missing or damaged.

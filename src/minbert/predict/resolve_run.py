@@ -50,7 +50,7 @@ class ResolvedVariant:
         """Return the seeds that `tasks` (default: all) are trained with, in ascending order."""
         return sorted(set.intersection(*({*self.chosen[task]} for task in tasks or self.chosen)))
 
-    def run(self, task: str | None = None, seed: int | None = None) -> Run:
+    def run(self, task: str | None = None, seed: int | None = None) -> TrainedTask:
         """Return the run of a task, or of the only one, as `runs` does."""
         first, *others = self.chosen
         if task is None and others:
@@ -61,7 +61,7 @@ class ResolvedVariant:
         task = task or first
         return self.runs([task], seed)[task]
 
-    def runs(self, tasks: Sequence[str] = (), seed: int | None = None) -> dict[str, Run]:
+    def runs(self, tasks: Sequence[str] = (), seed: int | None = None) -> dict[str, TrainedTask]:
         """Return the run of each of `tasks`, all with `seed` (default: the smallest trained).
 
         Raises `UserError` if there is no such task or seed.
@@ -80,11 +80,11 @@ class ResolvedVariant:
                 "config.yaml)"
             )
         seed = seeds[0] if seed is None else seed
-        return {task: Run(self, task, seed, self.chosen[task][seed]) for task in tasks}
+        return {task: TrainedTask(self, task, seed, self.chosen[task][seed]) for task in tasks}
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainedTask:
     """A finished training, as the source of one task of a variant."""
 
     variant: ResolvedVariant

@@ -124,8 +124,8 @@ class Attempt:
     def read(self, place: int = 0) -> tuple[dict[str, Any], int]:
         """Return what the lines from byte `place` on say, joined, and the place after them.
 
-        An incomplete last line is left for the next call; a complete
-        line that cannot be read, as a power failure may leave one, is skipped.
+        An incomplete last line is left for the next call; a complete line that cannot be read, as a
+        power failure may leave one, is skipped.
         """
         said: dict[str, Any] = {"params": {}, "tags": {}, "points": []}
         with self.path.open("rb") as file:

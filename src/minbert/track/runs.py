@@ -13,7 +13,7 @@ from minbert.base.environment import commit
 from minbert.base.files import write_json
 from minbert.data.parquet import read_file
 from minbert.evaluate.reading import Scores, read_scores
-from minbert.evaluate.score import Run, of_tasks, score_training
+from minbert.evaluate.score import RunScores, of_tasks, score_training
 from minbert.evaluate.scoring import CORRELATIONS, overall
 from minbert.evaluate.seeds import over_seeds
 from minbert.spec.protocol import Measured
@@ -48,7 +48,7 @@ def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
     Test scores count where there are labels. The tags list the tasks that were learned, and others.
     """
     how, spec = record["outcome"], record["spec"]
-    scores: Run = {}
+    scores: RunScores = {}
     for task in TASKS:
         scores |= score_training(task, "", job.out / "run.json")
     facts = {**record, **how}
