@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterator, Sequence, Sized
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,8 +90,7 @@ class Results:
 
         Raises `UserError` for an unknown variant, and for one that is not trained yet.
         """
-        found = find(self.root, name)
-        return Run(found, found.runs(seed=seed))
+        return Run(find(self.root, name), seed)
 
     def compare(self, one: str, other: str | None = None) -> Comparison:
         """Return how two variants differ, or a variant and its latest earlier result.
@@ -104,10 +103,10 @@ class Results:
 
     def _of_runs(self, what: str, names: str, seed: int | None) -> pd.DataFrame:
         frames = [
-            getattr(run, what).assign(paper=run.paper, variant=run.variant, seed=run.seed)
+            getattr(Run(found, each), what).assign(paper=found.paper, variant=found.name, seed=each)
             for found in self._named(names)
-            for run in (Run(found, found.runs(seed=each)) for each in found.seeds())
-            if seed in (None, run.seed)
+            for each in found.seeds()
+            if seed in (None, each)
         ]
         if not frames:
             of_seed = "" if seed is None else f" with seed {seed}"
@@ -142,10 +141,11 @@ class Run:
     `spec` has every setting of each stage, with defaults filled in: {stage: settings}.
     """
 
-    def __init__(self, found: ResolvedVariant, runs: Mapping[str, TrainedTask]) -> None:
-        self.paper, self.variant, self.tasks = found.paper, found.name, (*runs,)
-        self.spec, self.seed = found.settings, runs[self.tasks[0]].seed
-        self._found, self._runs = found, runs
+    def __init__(self, found: ResolvedVariant, seed: int | None) -> None:
+        self._found, self._runs = found, found.runs(seed=seed)
+        self.paper, self.variant, self.spec = found.paper, found.name, found.settings
+        self.tasks = (*self._runs,)
+        self.seed = self._runs[self.tasks[0]].seed
 
     def __repr__(self) -> str:
         return f"<{self.paper}/{self.variant}, seed {self.seed}: {', '.join(self.tasks)}>"

@@ -65,8 +65,11 @@ def _named(task: Task, where: str, fields: Fields | str) -> Item:
     if isinstance(fields, str):
         raise UserError(f"{where}: {fields}")
     # `null` is the same as no key, so that one form of object suits every task.
-    there = ((name, value) for name, value in fields.items() if value is not None)
-    given = {name: of.strip() if isinstance(of, str) else of for name, of in there}
+    given = {
+        name: of.strip() if isinstance(of, str) else of
+        for name, of in fields.items()
+        if of is not None
+    }
     sides = [(own, *others) for own, others in zip(task.sentences, NAMES, strict=False)]
     found = [[given[name] for name in names if name in given] for names in sides]
     if not all(found):

@@ -279,12 +279,13 @@ def restored(table: pa.Table, rows: Rows) -> pa.Table:
     """
     if ROW not in table.schema.names:
         return table
-    if absent := {*table["task"].to_pylist()} - rows.keys():
+    tasks = table["task"].to_pylist()
+    if absent := {*tasks} - rows.keys():
         raise ValueError(
             f"lacks the ids and labels of '{min(absent)}': import the bundle first that it was "
             "made without"
         )
-    places = [*zip(table["task"].to_pylist(), table[ROW].to_pylist(), strict=True)]
+    places = [*zip(tasks, table[ROW].to_pylist(), strict=True)]
     ids = pa.array([rows[task]["id"][n] for task, n in places])
     labels = pa.array([rows[task]["label"][n] for task, n in places], pa.float32())
     plain = table.drop_columns([ROW]).add_column(0, "id", ids)
