@@ -35,8 +35,11 @@ def panel_each(
     the other half. Variants of different data raise `UserError`.
     """
     task = options.task
-    every = [(inputs.predictions(name).get(task), label) for name, label in inputs.variants.items()]
-    files = [(label, [*of_seeds.values()]) for of_seeds, label in every if of_seeds]
+    files = [
+        (label, [*of_seeds.values()])
+        for name, label in inputs.variants.items()
+        if (of_seeds := inputs.predictions(name).get(task))
+    ]
     if not files:
         return None
     read = read_predicted(chain(*(paths for _, paths in files)), task)
@@ -121,8 +124,8 @@ def calibration(options: OneTask, inputs: Inputs) -> Drawn:
         for score, *interval in zip(bins.score, bins.share, *ends, strict=True):
             style.point(axes, score, Interval(*interval), style.look(0))
         limits = -0.03, 1.03
-        axes.set(xlim=limits, xlabel=f"score of '{name}'")
-        axes.set(ylim=limits, ylabel=f"share of '{name}'")
+        axes.set(xlim=limits, ylim=limits)
+        axes.set(xlabel=f"score of '{name}'", ylabel=f"share of '{name}'")
         return [head("ECE", calibration_error, scores, one.label)]
 
     note = (

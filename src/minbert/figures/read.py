@@ -33,7 +33,7 @@ A curve has a column for each seed, and a row for each point at which one has a 
 """
 
 Means = dict[str, dict[str, Interval]]
-"""Means over seeds, or gains, by measure and variant."""
+"""Means over seeds, or gains, by measure, or by series of one measure, and variant."""
 
 
 @dataclass(frozen=True)
@@ -147,30 +147,29 @@ class PaperScores:
             axes.axhline(floor, **style.FLOOR)
         return floors
 
-    def gains(self, pairs: Mapping[str, str]) -> tuple[Means, Means]:
+    def gains(self, pairs: Mapping[str, str]) -> dict[str, Means]:
         """Return what variants gain over the others that they are paired with, on each measure.
 
-        First ours on dev, with the claims' interval over examples and seeds, then what the paper
-        printed. Ours have `learned` if both have.
+        `ours` are on dev, with the claims' interval over examples and seeds; `published` is what
+        the paper printed. Ours have `learned` if both have.
         """
         systems = Systems(self.scores, self.inputs.runs, self.overall_tasks)
         printed = dict(published(self.inputs.about))
-        ours: Means = {}
-        theirs: Means = {}
+        found: dict[str, Means] = {}
         for measure in self.means:
-            ours[measure], theirs[measure] = {}, {}
+            ours, theirs = dict[str, Interval](), dict[str, Interval]()
+            found[measure] = {"ours": ours, "published": theirs}
             of = systems.of(measure)
             for name, other in pairs.items():
                 one, two = of.get(name), of.get(other)
                 if one and two:
                     change = difference(one, two, 1 / one.examples)
                     seeds, learned = min(one.seeds, two.seeds), one.learned and two.learned
-                    gain = Interval(change.value, *change.interval(), seeds, learned=learned)
-                    ours[measure][name] = gain
+                    ours[name] = Interval(change.value, *change.interval(), seeds, learned=learned)
                 here, there = (printed.get(Of(v, "dev", measure)) for v in (name, other))
                 if here is not None and there is not None:
-                    theirs[measure][name] = Interval(here - there)
-        return ours, theirs
+                    theirs[name] = Interval(here - there)
+        return found
 
 
 def read_means(inputs: Inputs, about: Mapping[str, Any]) -> tuple[Scores, dict[Of, Interval]]:

@@ -14,6 +14,7 @@ from minbert.figures.read import (
     CROSSED,
     FLOOR,
     NAMED,
+    OVER,
     Drawn,
     Inputs,
     Means,
@@ -37,12 +38,16 @@ _SECOND: dict[str, style.Look] = {
 """The looks of second series, which are drawn below the middle of a row."""
 
 
-def draw_rows(labels: Mapping[str, str], panels: Mapping[str, Means], zero: bool = False) -> Figure:
-    """Return a figure of panels that share rows, which have these labels from the top.
+def draw_rows(
+    labels: Mapping[str, str], panels: Mapping[str, Means], zero: bool = False
+) -> tuple[Figure, str]:
+    """Return a figure of panels that share rows, and the note on the points of the first series.
 
-    A panel has a title, below it, and series by label: points, bars and the floor of each row.
-    At `zero`, if shown, values are equal. Long labels are cut, and titles wrapped.
+    Rows have these labels from the top. A panel has a title, below it, and series by label: points,
+    bars and the floor of each row. At `zero`, if shown, values are equal: they are gains, whose
+    intervals are over examples, too. Long labels are cut, and titles wrapped.
     """
+    noted = list[Interval]()
     figure, every = style.panels(len(panels), 0.55 + 0.155 * len(labels), len(panels), sharey=True)
     figure.set_figwidth(style.WIDE)
     for axes, (title, series) in zip(every, panels.items(), strict=True):
@@ -52,6 +57,8 @@ def draw_rows(labels: Mapping[str, str], panels: Mapping[str, Means], zero: bool
             for row, name in enumerate(labels):
                 if one := found.get(name):
                     shown.append(one)
+                    if not lower:
+                        noted.append(one)
                     style.point(axes, one, row + lower, look, label)
                     if one.floor is not None:
                         limits.append(one.floor)
@@ -64,7 +71,7 @@ def draw_rows(labels: Mapping[str, str], panels: Mapping[str, Means], zero: bool
         axes.set_ylim(len(labels) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.locator_params(axis="x", nbins=3, steps=[1, 2, 5, 10])
-    return figure
+    return figure, points_note(noted, BOOTSTRAP if zero else OVER)
 
 
 def ranking(_: Options, inputs: Inputs) -> Drawn:
@@ -86,9 +93,10 @@ def ranking(_: Options, inputs: Inputs) -> Drawn:
     if not panels:
         return None
     others = [label for name, label in inputs.variants.items() if name in there - labels.keys()]
-    return draw_rows(labels, panels), [
+    figure, note = draw_rows(labels, panels)
+    return figure, [
         f"Overall: {paper.overall}, on dev. {FLOOR}",
-        points_note([found[n] for found in paper.means.values() for n in names if n in found]),
+        note,
         f"Not ranked: {some(others, NAMED)}, the best of others." * bool(others),
     ]
 
@@ -100,25 +108,19 @@ def ladder(options: Ladder, inputs: Inputs) -> Drawn:
         return None
     pairs = {name: options.over.get(name, above) for above, name in pairwise(labels)}
     steps = {n: step(labels[n], labels[other], options.names) for n, other in pairs.items()}
-    ours, published = paper.gains(pairs)
-    panels = {
-        f"{title_of(measure)} gain": {"ours": ours[measure], "published": published[measure]}
-        for measure in paper.means
-    }
+    panels = {f"{title_of(of)} gain": series for of, series in paper.gains(pairs).items()}
     others = [
         f"; {steps[name]} against {labels[pairs[name]]}"
         for above, name in pairwise(labels)
         if pairs[name] != above
     ]
     first = next(iter(labels.values()))
-    return draw_rows(steps, panels, zero=True), [
+    figure, note = draw_rows(steps, panels, zero=True)
+    return figure, [
         f"Scores on dev; scales differ. Overall: {paper.overall}.",
         f"Each row against the one above, the first against {first}{''.join(others)}. "
         "Crossed if one of the two is not above its floor.",
-        points_note(
-            [one for found in ours.values() for one in found.values()],
-            BOOTSTRAP,
-        ),
+        note,
     ]
 
 
@@ -147,26 +149,24 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
     among the variants, too: what it gains on the second task, and what is left of the first.
     """
     moved, paper = _moved(inputs), PaperScores(inputs)
-    ours, published = paper.gains({name: start for name, (_, _, start) in moved.items()})
+    gains = paper.gains({name: start for name, (_, _, start) in moved.items()})
     panels: dict[str, Means] = {}
     for title, at in ("Gain on the second task", 1), ("Change on the first task", 0):
-        of = {name: tasks[at] for name, tasks in moved.items()}
-        panels[title] = {"ours": _of_tasks(ours, of), "published": _of_tasks(published, of)}
-    shown = [one for series in panels.values() for one in series["ours"].values()]
-    if not shown:
+        panels[title] = {"ours": {}, "published": {}}
+        for name, tasks in moved.items():
+            for label, found in gains.get(tasks[at], {}).items():
+                if name in found:
+                    panels[title][label][name] = found[name]
+    if not any(series["ours"] for series in panels.values()):
         return None
     labels = {n: f"{task_title(a)} \u2192 {task_title(b)}" for n, (a, b, _) in moved.items()}
-    return draw_rows(labels, panels, zero=True), [
+    figure, note = draw_rows(labels, panels, zero=True)
+    return figure, [
         "A model of the first task was trained on the second. Each is compared with the model that "
         "it starts from, trained on that task alone; on dev. Crossed if one of the two is not "
         "above its floor.",
-        points_note(shown, BOOTSTRAP),
+        note,
     ]
-
-
-def _of_tasks(means: Means, tasks: Mapping[str, str]) -> dict[str, Interval]:
-    """Return the mean of each variant on its task, if there is one."""
-    return {n: means[task][n] for n, task in tasks.items() if n in means.get(task, {})}
 
 
 def _moved(inputs: Inputs) -> dict[str, list[str]]:
@@ -214,7 +214,8 @@ def stability(_: Options, inputs: Inputs) -> Drawn:
                     ends = end.min().mean(), end.max().mean()
                     last[name] = Interval(end.mean().mean(), *ends, learned=learned)
         panels[title_of(measure)] = {f"last {LAST} epochs": last, "best epoch": best}
-    return draw_rows({name: inputs.variants[name] for name in runs}, panels), [
+    labels = {name: inputs.variants[name] for name in runs}
+    return draw_rows(labels, panels)[0], [
         f"Bars: smallest to largest dev score of the last {LAST} epochs, if a run has so many; "
         f"points: their mean; hollow: the best epoch; mean over seeds.",
         f"Rows have only the tasks of a variant's last stage. {CROSSED}",
