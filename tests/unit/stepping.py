@@ -99,13 +99,13 @@ def flat(gradients: Any, parameters: Any) -> Tensor:
 
 def jacobian_of(model: Finetuned, losses: list[Tensor]) -> Tensor:
     """Return the gradients [n, P] of n losses by the shared parameters."""
-    shared = model.module.shared_parameters()
+    shared = list(model.module.trained_parameters().values())
     rows = [torch.autograd.grad(loss, shared, allow_unused=True) for loss in losses]
     return torch.stack([flat(row, shared) for row in rows])
 
 
 def shared_gradient(model: Finetuned) -> Tensor:
-    shared = model.module.shared_parameters()
+    shared = list(model.module.trained_parameters().values())
     return flat([p.grad for p in shared], shared)
 
 

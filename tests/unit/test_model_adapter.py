@@ -13,20 +13,13 @@ import torch
 from model_batches import alone, states_of
 from torch import Tensor, nn
 
-from minbert.model.adapter import (
-    Bottleneck,
-    Fusion,
-    add_adapters,
-    add_fusion,
-    fused,
-    without_backbone,
-)
+from minbert.model.adapter import Bottleneck, Fusion, LowRank
 from minbert.model.hugging_face import convert_hugging_face
-from minbert.model.lora import LowRank, add_lora
 from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_weights, save_weights
 from minbert.predict.predictor import load_trained
 from minbert.spec.architecture import WEIGHTS, read_architecture
+from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 
 HIDDEN, RANK, ALPHA = 24, 3, 12.0
@@ -57,13 +50,7 @@ class Package:
         model = MultitaskModel(read_architecture(self.backbone / "config.json"), spec)
         model.encoder.load_backbone(load_weights(self.backbone / WEIGHTS))
         found = dict(self._inserted(how)) if how else {}
-        if how == "adapter":
-            add_adapters(model.encoder, WIDTHS["b"])
-        elif how == "fusion":
-            add_fusion(model.encoder, tuple(WIDTHS.values()))
-            found |= fused([dict(self.adapter(name)) for name in WIDTHS])
-        elif how == "lora":
-            add_lora(model.encoder, RANK, ALPHA)
+        load_part("trainable", spec.trainable).insert(model.encoder, spec, found)
         assert not model.load_state_dict(found, strict=False).unexpected_keys
         return model.eval()
 
@@ -71,6 +58,8 @@ class Package:
         """Yield the package's tensors under our names; our fusion's keys need no bias."""
         if how == "adapter":
             yield from self.adapter("b")
+        for number, name in enumerate(WIDTHS if how == "fusion" else ()):
+            yield from self.adapter(name, f".adapters.{number}")
         for ours, module in self._places() if how == "fusion" else ():
             layer = module.adapter_fusion_layer[",".join(WIDTHS)]
             for name, tensor in layer.state_dict().items():
@@ -83,12 +72,12 @@ class Package:
                 yield f"{place}.down.weight", lora.lora_A
                 yield f"{place}.up.weight", lora.lora_B
 
-    def adapter(self, name: str) -> Iterator[tuple[str, Tensor]]:
-        """Yield the package's adapter as a stage saves it."""
+    def adapter(self, name: str, place: str = "") -> Iterator[tuple[str, Tensor]]:
+        """Yield the package's adapter as a stage saves it, or in its `place` in a fusion."""
         for ours, module in self._places():
             for part, theirs in (("down", "adapter_down.0"), ("up", "adapter_up")):
                 for kind, tensor in module.adapters[name].get_submodule(theirs).named_parameters():
-                    yield f"{ours}.{part}.{kind}", tensor
+                    yield f"{ours}{place}.{part}.{kind}", tensor
 
     def _places(self) -> Iterator[tuple[str, Any]]:
         for number, layer in enumerate(self.model.encoder.layer):
@@ -136,7 +125,8 @@ def test_equals_the_package(how: str, packages: dict[str, Package], tmp_path: Pa
     package, plain = packages[kind], packages[kind].ours()
     model = package.ours(kind)
     if how == "saved":
-        save_weights(tmp_path / WEIGHTS, without_backbone(model.state_dict()))
+        saved = load_part("trainable", kind).trained(model.state_dict())
+        save_weights(tmp_path / WEIGHTS, saved)
         model = load_trained(SPECS[kind], package.backbone, tmp_path / WEIGHTS)
     batch = encoders.rows(two_types=True)
     expected, expected_pooled = encoders.states(package.model, batch, two_types=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import encoders
 import pytest
 import torch
@@ -10,14 +13,15 @@ from model_batches import one_by_one, states_of
 from pages.encoders import NUMBER, PAGE, encoders_page
 from torch import Tensor
 
-from minbert.model.adapter import add_adapters, sublayers
+from minbert.model.adapter import sublayers
 from minbert.model.encoder import Attention, SharedEncoder, Stack
-from minbert.model.lora import add_lora
 from minbert.model.packed import Packed
 from minbert.model.weights import load_weights
 from minbert.spec.architecture import WEIGHTS, Architecture, read_architecture, shared_parts
-from minbert.spec.stage import Dropout
+from minbert.spec.stage import Adapter, Dropout, Lora
+from minbert.train.adapters import AdapterTuned, LoRATuned
 
+INSERTED: Any = SimpleNamespace(adapter=Adapter(width=4), lora=Lora(rank=2, alpha=4.0))
 every_family = pytest.mark.parametrize("name", FAMILIES)
 
 
@@ -67,7 +71,7 @@ def test_shared_layers_compute_what_the_whole_does(
     expected, encoder = whole(batch), shared(folders, name, depth, end)
     for task in ("sst", "sts"):
         assert torch.equal(states_of(encoder, task, batch), expected)
-    if encoder.can_run_jointly:
+    if encoder.shared.embeddings is not None:
         of_sst, of_sts = encoder([("sst", batch), ("sts", batch)], [False, True])
         assert_close(of_sst, expected)
         assert_close(of_sts, expected[batch.first])
@@ -79,12 +83,12 @@ def test_adapters_change_each_sublayer_and_lora_two_maps(name: str, folders: Fol
     torch.manual_seed(0)
     encoder, adapted, merged = (shared(folders, name, "all") for _ in range(3))
     batch = ours(folders, name)[2]
-    add_adapters(adapted, 4)
+    AdapterTuned.insert(adapted, INSERTED, {})
     assert all(sublayer.adapter is not None for _, sublayer in sublayers(adapted))
     expected = states_of(encoder, "sst", batch)
     change = (states_of(adapted, "sst", batch) - expected).abs().max()
     assert 0 < change < 0.05, "it starts near the identity"
-    add_lora(encoder, 2, 4.0)
+    LoRATuned.insert(encoder, INSERTED, {})
     assert torch.equal(states_of(encoder, "sst", batch), expected)
     for part, weight in encoder.named_parameters():
         if part.endswith("up.weight"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_batches import MIXED, TINY, pack, random_batch
+from model_batches import MIXED, STILL, TINY, pack, random_batch
 
-from minbert.model.encoder import Pooler
+from minbert.model.encoder import whole_encoder
 from minbert.model.packed import join
 from minbert.model.pooling.cls import ClsPooling
 from minbert.model.pooling.max import MaxPooling
@@ -41,7 +41,8 @@ def test_joined_batches_are_one_batch_of_all_rows() -> None:
 
 
 def test_poolings_are_those_of_each_row_and_equal_tokens_share_the_gradient_of_max() -> None:
-    batch, hidden, pooler = random_batch(), torch.randn(sum(MIXED), 12), Pooler(TINY)
+    batch, hidden = random_batch(), torch.randn(sum(MIXED), 12)
+    pooler = whole_encoder(TINY, STILL).pooler
     parts = hidden.split(list(MIXED))
     expected = torch.stack([part.mean(0) for part in parts])
     torch.testing.assert_close(MeanPooling()(hidden, batch, pooler), expected)

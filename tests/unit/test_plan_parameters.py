@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from minbert.base.errors import UserError
-from minbert.model.adapter import add_adapters, add_fusion
 from minbert.model.multitask import MultitaskModel
 from minbert.plan.parameters import count
 from minbert.spec.architecture import BERT_BASE, Architecture, shared_depth
+from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 
@@ -106,18 +106,16 @@ def test_counts_are_those_of_the_modules(seed: int) -> None:
     )
     spec = make(tasks, **inserted)
     model = MultitaskModel(arch, spec)
-    trained = {id(p): p for t in spec.trained_tasks for p in model.own_parameters(t)}
-    trained |= {id(p): p for p in model.shared_parameters()}
-    if spec.adapter:
-        add_adapters(model.encoder, spec.adapter.width)
-    if spec.fuse:
-        add_fusion(model.encoder, FUSED)
-    if spec.adapter or spec.fuse:
-        trained |= {id(p): p for p in model.encoder.parameters()}
+    kind, first = load_part("trainable", spec.trainable), "layers.0.attention.adapter.adapters"
+    widths = {f"{first}.{n}.down.weight": range(width) for n, width in enumerate(FUSED)}
+    kind.insert(model.encoder.requires_grad_(not kind.frozen), spec, widths)
+    trained = model.trained_parameters()
+    for task in spec.trained_tasks:
+        trained |= model.trained_parameters(task)
     heads = [*model.heads.parameters(), *model.convolutions.parameters()]
     assert count(spec, arch, FUSED if spec.fuse else ()) == {
         "total": sum(p.numel() for p in model.parameters()),
-        "trainable": sum(p.numel() for p in trained.values() if p.requires_grad),
+        "trainable": sum(p.numel() for p in trained.values()),
         "encoder": sum(p.numel() for p in model.encoder.parameters()),
         "heads": sum(p.numel() for p in heads),
     }

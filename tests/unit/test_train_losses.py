@@ -60,15 +60,14 @@ def test_log_probabilities_are_those_of_a_distribution(name: str, scale: float) 
     assert found.isfinite().all() and output.grad.isfinite().all()
 
 
-@every_loss
+@pytest.mark.parametrize("name", ["cross_entropy", "binary_cross_entropy", "mse"])
 def test_the_constant_output_is_the_best_one(name: str) -> None:
     loss, label = made(name), torch.tensor(BY_HAND[name][1])
     constant = loss.constant(label, len(BY_HAND[name][0][0]))
     least = loss.loss(constant.expand(len(label), -1), label)
     for step in (*torch.eye(len(constant)), *-torch.eye(len(constant))):
         moved = constant + 0.05 * step
-        if abs(moved).max() <= 1 or "cosine" not in name:
-            assert loss.loss(moved.expand(len(label), -1), label) > least
+        assert loss.loss(moved.expand(len(label), -1), label) > least
 
 
 def test_squared_error_by_hand() -> None:

@@ -111,7 +111,7 @@ def test_groups_are_of_all_layers_shared_or_not(
     layers: int, shared: int, expected: list[str]
 ) -> None:
     arch = Architecture(hidden=4, layers=layers, heads=1, intermediate=4, vocab_size=9, positions=9)
-    module, parts = torch.nn.Module(), shared_parts(shared, "bottom", layers)
-    module.encoder = SharedEncoder(arch, ("sst", "sts"), parts, Dropout())
-    found = layer_groups(module, [*module.encoder.shared.parameters()])
+    encoder = SharedEncoder(arch, ["sst"], shared_parts(shared, "bottom", layers), Dropout())
+    names = [f"encoder.{name}" for name, _ in encoder.named_parameters() if "shared." in name]
+    found = layer_groups(names, layers)
     assert list(dict.fromkeys(found)) == expected

@@ -1,18 +1,16 @@
-"""Adapters: bottlenecks in the sublayers of a frozen encoder; their fusion."""
+"""What is inserted into a frozen encoder: bottlenecks in its sublayers, their fusion, LoRA."""
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minbert.model.encoder import Layer, SharedEncoder, Sublayer
+from minbert.model.encoder import SharedEncoder, Sublayer
 from minbert.model.layers import Linear
 
-INSERTED = (".adapter.", ".qkv.lora_")
-"""What the names of tensors that are not the backbone's contain."""
 START = 0.01
 """Standard deviation of a bottleneck's first weights: it starts near the identity (section 3.6)."""
 
@@ -72,49 +70,44 @@ class Fusion(nn.Module):
         return hidden + self.value(mixed)
 
 
+class LowRank(nn.Module):
+    """x to `scale` up(down(x)), [T, H] to [T, H], of rank `rank`; 0 at the start (section 4.1)."""
+
+    def __init__(self, hidden: int, rank: int, scale: float) -> None:
+        super().__init__()
+        self.scale = scale
+        self.down = Linear(hidden, rank, bias=False)
+        self.up = Linear(rank, hidden, bias=False)
+        # As in the authors' library.
+        nn.init.kaiming_uniform_(self.down.weight, a=math.sqrt(5))
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.up(self.down(x)) * self.scale
+
+
+class LoRALinear(Linear):
+    """An attention's map to queries, keys and values, [T, H] to [T, 3H], changed in two of them."""
+
+    def __init__(self, qkv: Linear, rank: int, scale: float) -> None:
+        nn.Module.__init__(self)
+        self.in_features, self.out_features = qkv.in_features, qkv.out_features
+        self.weight, self.bias = qkv.weight, qkv.bias
+        self.lora_query = LowRank(self.in_features, rank, scale)
+        self.lora_value = LowRank(self.in_features, rank, scale)
+
+    def forward(self, x: Tensor, outputs: slice = slice(None)) -> Tensor:
+        found = super().forward(x, outputs)
+        hidden = self.in_features
+        if outputs.start is None:
+            found[..., :hidden] += self.lora_query(x)
+        if outputs.stop is None:
+            found[..., -hidden:] += self.lora_value(x)
+        return found
+
+
 def sublayers(encoder: SharedEncoder) -> Iterator[tuple[str, Sublayer]]:
     """Yield the name and module of each sublayer, from the bottom up, attention first."""
     for name, module in encoder.named_modules():
-        if isinstance(module, Layer):
-            yield f"{name}.attention", module.attention
-            yield f"{name}.feed_forward", module.feed_forward
-
-
-def add_adapters(encoder: SharedEncoder, width: int) -> None:
-    """Freeze `encoder`; give each of its sublayers a bottleneck of `width` units."""
-    encoder.requires_grad_(False)
-    for _, sublayer in sublayers(encoder):
-        sublayer.adapter = Bottleneck(encoder.hidden, width)
-
-
-def add_fusion(encoder: SharedEncoder, widths: Sequence[int]) -> None:
-    """Freeze `encoder`; give each of its sublayers a fusion of new adapters."""
-    encoder.requires_grad_(False)
-    for _, sublayer in sublayers(encoder):
-        sublayer.adapter = Fusion(encoder.hidden, widths)
-
-
-def adapter_widths(state: Mapping[str, Tensor]) -> list[int]:
-    """Return the widths of a stage's adapters, or of those that it fused, in order; none: []."""
-    first = re.compile(r"layers\.0\.attention\.adapter\..*down\.weight$")
-    names = sorted(filter(first.search, state), key=lambda name: (len(name), name))
-    return [len(state[name]) for name in names]
-
-
-def fused(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Return the adapters of stages, from their `model.safetensors`, as those of one fusion."""
-    return {
-        name.replace(".adapter.", f".adapter.adapters.{number}."): tensor
-        for number, state in enumerate(states)
-        for name, tensor in state.items()
-        if ".adapter." in name
-    }
-
-
-def without_backbone(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors of a model's `state` that are not its frozen backbone's."""
-    return {
-        name: tensor
-        for name, tensor in state.items()
-        if not name.startswith("encoder.") or any(part in name for part in INSERTED)
-    }
+        if isinstance(module, Sublayer):
+            yield name, module

@@ -3,6 +3,7 @@
 Those of DistilBERT, RoBERTa and ELECTRA are the same but for what their `Architecture` says.
 """
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -149,17 +150,6 @@ class Layer(nn.Module):
         return self.final_norm(self.feed_forward(self.attention(hidden, batch, first_only)))
 
 
-class Pooler(nn.Module):
-    """BERT's pooler: tanh of a linear map, [B, H] to [B, H]."""
-
-    def __init__(self, arch: Architecture) -> None:
-        super().__init__()
-        self.dense = nn.Linear(arch.hidden, arch.hidden)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return torch.tanh(self.dense(hidden))
-
-
 class Stack(nn.Module):
     """Some `parts` of an encoder: the embeddings, a run of layers, the pooler.
 
@@ -170,7 +160,10 @@ class Stack(nn.Module):
         super().__init__()
         self.embeddings = Embeddings(arch, dropout) if parts.embeddings else None
         self.layers = nn.ModuleDict({str(n): Layer(arch, dropout, n) for n in parts.layers})
-        self.pooler = Pooler(arch) if parts.pooler else None
+        self.pooler: nn.Module | None = None
+        if parts.pooler:  # BERT's: tanh of a linear map, [B, H] to [B, H]
+            dense = nn.Linear(arch.hidden, arch.hidden)
+            self.pooler = nn.Sequential(OrderedDict(dense=dense, tanh=nn.Tanh()))
 
     def forward(
         self,
@@ -220,10 +213,6 @@ def initialise(module: nn.Module, generator: torch.Generator | None = None) -> N
             nn.init.zeros_(part.bias)
 
 
-Batches = Sequence[tuple[str, Packed]]
-"""Tasks, each with a batch."""
-
-
 class SharedEncoder(nn.Module):
     """One encoder per task, random until `load_backbone`; they share what `shared` says."""
 
@@ -241,20 +230,18 @@ class SharedEncoder(nn.Module):
         allocate(self)
         initialise(self)
 
-    @property
-    def can_run_jointly(self) -> bool:
-        """Whether all tasks' batches can go through the first layers as one."""
-        return self.shared.embeddings is not None and len(self.own) > 1
-
     def forward(
-        self, batches: Batches, first_only: Sequence[bool], noise: Tensor | None = None
+        self,
+        batches: Sequence[tuple[str, Packed]],
+        first_only: Sequence[bool],
+        noise: Tensor | None = None,
     ) -> list[Tensor]:
         """Return the last layer of each (task, batch), [T, H], or [B, H] for `first_only`.
 
         The latter is of each row's first token alone; it is whole, [T, H], if the last layer is
         shared and not all of the tasks have it `first_only`. `noise` [T, H] is added to the
-        embeddings. Several batches, of tasks that `can_run_jointly`, go through the shared layers
-        as one.
+        embeddings. Several batches, of tasks that share the embeddings, go through the shared
+        layers as one.
         """
         own = [self.own[task] for task, _ in batches]
         if self.shared.embeddings is None:
@@ -268,7 +255,7 @@ class SharedEncoder(nn.Module):
         given = zip(own, batches, parts, first_only, strict=True)
         return [stack(batch, part, first_only=first) for stack, (_, batch), part, first in given]
 
-    def pooler(self, task: str) -> Pooler:
+    def pooler(self, task: str) -> nn.Module:
         return self.shared.pooler or self.own[task].pooler
 
     def load_backbone(self, state: Mapping[str, Tensor]) -> None:

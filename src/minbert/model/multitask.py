@@ -27,6 +27,9 @@ FEATURES: dict[Feature, Callable[[Tensor, Tensor], Tensor]] = {
 class Heads(nn.Module):
     """The heads of a stage's tasks, by name in `heads`: from pooled embeddings to logits."""
 
+    can_run_jointly = False
+    """Whether tasks share the first layers of what is trained, so that one pass pays."""
+
     def __init__(self, spec: StageSpec) -> None:
         super().__init__()
         self.spec = spec
@@ -62,17 +65,13 @@ class Heads(nn.Module):
         """Return the logits [N, classes] of all `inputs` of `task`, which are pooled in batches."""
         return self.from_pooled(task, inputs.pool(lambda of: self.pooled([(task, of)])[0]))
 
-    def shared_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters that all tasks use: never a head's."""
-        return self._parameters_of("encoder.shared.")
-
-    def own_parameters(self, task: str) -> list[nn.Parameter]:
-        """Return the parameters that only `task` uses."""
-        parts = f"encoder.own.{task}.", f"heads.{task}.", f"convolutions.{task}."
-        return [parameter for part in parts for parameter in self._parameters_of(part)]
-
-    def _parameters_of(self, part: str) -> list[nn.Parameter]:
-        return [of for name, of in self.named_parameters() if name.startswith(part)]
+    def trained_parameters(self, task: str = "") -> dict[str, nn.Parameter]:
+        """Return those that only `task` uses, or else all tasks use: never a head's."""
+        parts = ["encoder.shared."]
+        if task:
+            parts = [f"encoder.own.{task}.", f"heads.{task}.", f"convolutions.{task}."]
+        trained = {name: of for name, of in self.named_parameters() if of.requires_grad}
+        return {name: trained[name] for part in parts for name in trained if name.startswith(part)}
 
 
 class MultitaskModel(Heads):
@@ -86,6 +85,7 @@ class MultitaskModel(Heads):
         tasks = spec.ordered_tasks
         shared = shared_parts(spec.shared_layers, spec.shared_end, arch.layers)
         self.encoder = SharedEncoder(arch, tasks, shared, spec.dropout)
+        self.can_run_jointly = shared.embeddings
         self.convolutions = nn.ModuleDict()
         self._poolings: dict[str, Any] = {}
         for name in tasks:
@@ -100,15 +100,15 @@ class MultitaskModel(Heads):
         """Return the embeddings of the rows of each (task, batch), [rows, H], float32.
 
         `noise` [T, H] is added to the embeddings of all T tokens. Several batches go through the
-        layers that they share as one: only if the encoder's tasks `can_run_jointly`.
+        layers that they share as one: only if they `can_run_jointly`.
         """
         firsts = [
             self._poolings[task].first_only and task not in self.convolutions for task, _ in batches
         ]
         found = []
         outputs = self.encoder(batches, firsts, noise)
-        for (task, batch), hidden in zip(batches, outputs, strict=True):
+        for (task, batch), output in zip(batches, outputs, strict=True):
             convolved = task in self.convolutions
-            inside = self.convolutions[task](hidden, batch) if convolved else hidden
-            found.append(self._poolings[task](inside.float(), batch, self.encoder.pooler(task)))
+            hidden = self.convolutions[task](output, batch) if convolved else output
+            found.append(self._poolings[task](hidden.float(), batch, self.encoder.pooler(task)))
         return found

@@ -1,17 +1,10 @@
 """Tuning of what is inserted into a frozen encoder, and of heads: adapters, their fusion, LoRA."""
 
+import re
 from typing import Any
 
-from minbert.model.adapter import (
-    adapter_widths,
-    add_adapters,
-    add_fusion,
-    fused,
-    sublayers,
-    without_backbone,
-)
-from minbert.model.encoder import SharedEncoder
-from minbert.model.lora import add_lora
+from minbert.model.adapter import Bottleneck, Fusion, LoRALinear, sublayers
+from minbert.model.encoder import Attention, SharedEncoder
 from minbert.model.weights import load_weights
 from minbert.spec.stage import StageSpec
 from minbert.train.trainable import Finetuned, Sources
@@ -23,12 +16,13 @@ class AdapterTuned(Finetuned):
     The backbone is frozen, and not saved.
     """
 
-    trained = staticmethod(without_backbone)
+    frozen = True
 
     @staticmethod
     def insert(encoder: SharedEncoder, spec: StageSpec, state: Any) -> None:
         assert spec.adapter is not None
-        add_adapters(encoder, spec.adapter.width)
+        for _, sublayer in sublayers(encoder):
+            sublayer.adapter = Bottleneck(encoder.hidden, spec.adapter.width)
 
 
 class FusionTuned(AdapterTuned):
@@ -39,10 +33,19 @@ class FusionTuned(AdapterTuned):
 
     @staticmethod
     def insert(encoder: SharedEncoder, spec: StageSpec, state: Any) -> None:
-        add_fusion(encoder, adapter_widths(state))
+        first = re.compile(r"layers\.0\.attention\.adapter\.adapters\..*down\.weight$")
+        names = sorted(filter(first.search, state), key=lambda name: (len(name), name))
+        widths = [len(state[name]) for name in names]
+        for _, sublayer in sublayers(encoder):
+            sublayer.adapter = Fusion(encoder.hidden, widths)
 
     def start(self, sources: Sources) -> None:
-        adapters = fused([load_weights(path) for path in sources.adapters])
+        adapters = {
+            name.replace(".adapter.", f".adapter.adapters.{number}."): tensor
+            for number, path in enumerate(sources.adapters)
+            for name, tensor in load_weights(path).items()
+            if ".adapter." in name
+        }
         self.insert(self.module.encoder, self.module.spec, adapters)
         self.module.load_state_dict(adapters, strict=False)
 
@@ -71,4 +74,7 @@ class LoRATuned(AdapterTuned):
     @staticmethod
     def insert(encoder: SharedEncoder, spec: StageSpec, state: Any) -> None:
         assert spec.lora is not None
-        add_lora(encoder, spec.lora.rank, spec.lora.alpha)
+        scale = spec.lora.alpha / spec.lora.rank
+        for _, sublayer in sublayers(encoder):
+            if isinstance(sublayer, Attention):
+                sublayer.qkv = LoRALinear(sublayer.qkv, spec.lora.rank, scale)

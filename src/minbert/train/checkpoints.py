@@ -24,17 +24,13 @@ class Part:
     kept: ClassVar[tuple[str, ...]] = ()
 
 
-def state_of(values: Any) -> Any:
-    """Return what a part, or attributes of it, need to go on: tensors on the CPU, plain values."""
-
-    def of(value: Any) -> Any:
-        if isinstance(value, Part):
-            return state_of({name: getattr(value, name) for name in value.kept})
-        if isinstance(value, Generator):
-            return value.get_state()
-        return value.detach().cpu() if isinstance(value, Tensor) else value
-
-    return tree_map(of, values)
+def state_of(value: Any) -> Any:
+    """Return what a part, or a value in it, needs to go on: tensors on the CPU, plain values."""
+    if isinstance(value, Part):
+        return tree_map(state_of, {name: getattr(value, name) for name in value.kept})
+    if isinstance(value, Generator):
+        return value.get_state()
+    return value.detach().cpu() if isinstance(value, Tensor) else value
 
 
 def restored(now: Any, state: Any) -> Any:

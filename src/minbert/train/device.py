@@ -36,8 +36,15 @@ def choose_device(requested: str) -> torch.device:
         ) from None
 
 
+FASTER = 1.3
+"""How many times as fast a CPU's products in bf16 must be; where they are, it is some 2 times."""
+
+
 def choose_precision(requested: str, device: torch.device) -> str:
-    """Return `fp32` or `bf16`; `auto` is bf16 where the device computes faster in it."""
+    """Return `fp32` or `bf16`; `auto` is bf16 where the device computes faster in it.
+
+    A CPU that can multiply matrices in bf16 is timed, which takes some 20 ms.
+    """
     if requested != "auto":
         return requested
     faster: object = False
@@ -46,23 +53,15 @@ def choose_precision(requested: str, device: torch.device) -> str:
         faster = torch.version.hip or torch.cuda.get_device_capability(device) >= (8, 0)
     elif device.type == "cpu":
         able = torch.cpu.get_capabilities()
-        has_products = able.get("amx_bf16") or able.get("avx512_bf16")
-        faster = has_products and products_are_faster_in_bf16()
+        if able.get("amx_bf16") or able.get("avx512_bf16"):
+            seconds = []
+            for dtype in (torch.float32, torch.bfloat16):
+                matrix = torch.ones(512, 512, dtype=dtype)
+                matrix @ matrix  # The first product of a kind also chooses its kernel.
+                product = partial(torch.mm, matrix, matrix)
+                seconds.append(min(timeit.repeat(product, number=1)))
+            faster = seconds[0] > FASTER * seconds[1]
     return "bf16" if faster else "fp32"
-
-
-FASTER = 1.3
-"""How many times as fast products in bf16 must be; where they are, it is some 2 times."""
-
-
-def products_are_faster_in_bf16() -> bool:
-    """Return whether the CPU multiplies matrices faster in bf16; takes some 20 ms."""
-    seconds = []
-    for dtype in (torch.float32, torch.bfloat16):
-        matrix = torch.ones(512, 512, dtype=dtype)
-        matrix @ matrix  # The first product of a kind also chooses its kernel.
-        seconds.append(min(timeit.repeat(partial(torch.mm, matrix, matrix), number=1)))
-    return seconds[0] > FASTER * seconds[1]
 
 
 def device_name(device: torch.device) -> str:

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from minbert.data.parquet import read_splits
-from minbert.model.adapter import without_backbone
 from minbert.model.multitask import Heads
 from minbert.model.weights import load_weights
 from minbert.spec.architecture import read_architecture
@@ -33,7 +32,7 @@ class Features:
 class FrozenProbe(TrainableModel):
     """Heads on the pooled embeddings of a frozen encoder (`minbert.train.features`)."""
 
-    trained = staticmethod(without_backbone)
+    frozen = True
 
     def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None:
         self.architecture = read_architecture(sources.backbone / "config.json")

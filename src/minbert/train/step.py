@@ -101,11 +101,11 @@ class Gradients(Part):
         self.factors: dict[str, Tensor] = {}  # by which a weighting multiplies them
         module = model.module
         # The trained parameters that all tasks use, and those that one uses, its head's too.
-        self.shared = [p for p in module.shared_parameters() if p.requires_grad]
-        self.groups = layer_groups(module, self.shared)
+        shared = module.trained_parameters()
+        self.groups = layer_groups(shared, model.architecture.layers)
+        self.shared = list(shared.values())
         self.own = {
-            task: [p for p in module.own_parameters(task) if p.requires_grad]
-            for task in spec.trained_tasks
+            task: [*module.trained_parameters(task).values()] for task in spec.trained_tasks
         }
         self.penalty = load_part("penalty", "smart")(spec, model, seed) if spec.smart else None
         tasks, device = len(self.own), next(module.parameters()).device
@@ -142,7 +142,7 @@ class Gradients(Part):
 
     def fits_jointly(self, step: Step) -> bool:
         """Return whether all batches of `step` may go through the shared layers as one."""
-        if self.penalty is not None or len(step) < 2 or not self.model.can_run_jointly:
+        if self.penalty is not None or len(step) < 2 or not self.model.module.can_run_jointly:
             return False
         return sum(self.model.activations(*batch).sum() for batch in step) <= self.budget
 

@@ -22,6 +22,8 @@ from minbert.train.examples import Examples, read_examples
 from minbert.train.losses import Loss, task_loss
 from minbert.train.samplers import Step
 
+INSERTED = (".adapter.", ".qkv.lora_")
+"""What the names of an encoder's tensors that are not the backbone's contain."""
 SAMPLE = 512
 """Training examples that a cosine's first threshold is found on."""
 
@@ -52,18 +54,21 @@ class TrainableModel(Part):
     architecture: Architecture
     examples: dict[str, dict[str, Examples]]
     tokens_seen = 0
-
-    can_run_jointly = False
-    """Whether tasks share the first layers of what is trained, so that one pass pays."""
+    frozen = False  # whether the backbone is
 
     @staticmethod
     def insert(encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]) -> None:
         """Add to the pretrained `encoder` what the stage inserts; `state` is what it saved."""
 
-    @staticmethod
-    def trained(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    @classmethod
+    def trained(cls, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return what is saved of the tensors of a whole model: all but a frozen backbone's."""
-        return dict(state)
+        return {
+            name: tensor
+            for name, tensor in state.items()
+            if not (cls.frozen and name.startswith("encoder."))
+            or any(part in name for part in INSERTED)
+        }
 
     @cached_property
     def losses(self) -> dict[str, Loss]:
@@ -97,9 +102,10 @@ class TrainableModel(Part):
         """Let a head output what is best for all training labels."""
         examples = self.examples[task]["train"]
         head: Any = self.module.heads[task]
-        head.start_at(self.losses[task].constant(examples.labels, TASKS[task].classes))
+        if not hasattr(head, "part_at"):
+            head.start_at(self.losses[task].constant(examples.labels, TASKS[task].classes))
         # As many of the first outputs are above a cosine's threshold as have label 1.
-        if TASKS[task].kind == "binary" and hasattr(head, "part_at"):
+        elif TASKS[task].kind == "binary":
             self.module.eval()
             rows = torch.arange(0, len(examples), max(1, -(-len(examples) // SAMPLE)))
             parts = rows.split(self.module.spec.tasks[task].batch_size)
@@ -134,8 +140,8 @@ class Finetuned(TrainableModel):
         self.architecture = read_architecture(backbone / "config.json")
         self.module = MultitaskModel(self.architecture, spec)
         self.module.encoder.load_backbone(load_weights(backbone / WEIGHTS))
+        self.module.encoder.requires_grad_(not self.frozen)
         self.start(sources)
-        self.can_run_jointly = self.module.encoder.can_run_jointly
         self.module.to(device)
         self.examples = {
             task: read_examples(path, spec.tasks[task].pairing, backbone, spec.max_length, device)

@@ -16,7 +16,7 @@ from generator.unlabelled import Item, told_apart, unlabelled_text
 from generator.vocabulary import train_vocabulary
 from minbert.base.files import write_json
 from minbert.base.progress import Progress
-from minbert.model.encoder import Embeddings, Layer, Pooler, Stack, initialise, whole_encoder
+from minbert.model.encoder import Embeddings, Layer, Stack, initialise, whole_encoder
 from minbert.model.packed import Packed
 from minbert.model.pooling.cls import ClsPooling
 from minbert.model.pooling.mean import MeanPooling
@@ -168,7 +168,7 @@ class MaskedLanguageModel(nn.Module):
         hidden = states.index_select(0, masked)
         hidden = self.norm(F.gelu(self.dense(hidden)))
         words = cast(Embeddings, self.encoder.embeddings).word.weight
-        pooled = cast(Pooler, self.encoder.pooler)(states.index_select(0, batch.first))
+        pooled = cast(nn.Module, self.encoder.pooler)(states.index_select(0, batch.first))
         return F.linear(hidden, words, self.bias), self.follows(pooled).squeeze(-1)
 
 
@@ -227,7 +227,7 @@ def _contrast(
     drawn = torch.randint(len(text.pairs), (count,), generator=generator).numpy()
     batch = text.sequences.pack(text.alone[drawn].T.reshape(-1))
     states = model.encoder(batch)
-    pooler = cast(Pooler, model.encoder.pooler)
+    pooler = cast(nn.Module, model.encoder.pooler)
     apart = torch.from_numpy(text.apart[drawn])
     same = (apart[:, None] == apart) & ~torch.eye(count, dtype=torch.bool)
     own = torch.arange(count)

@@ -29,9 +29,6 @@ class CosineHead(nn.Module):
         self.dropout = Dropout(head.dropout)
         self.register_buffer("threshold", torch.zeros(1))
 
-    def start_at(self, output: Tensor) -> None:
-        """Do nothing: a cosine has no bias."""
-
     def part_at(self, cosines: Tensor, share: float) -> None:
         """Set the threshold so that a `share` of `cosines` [N, 1] is above it."""
         self.threshold.copy_(torch.quantile(cosines, 1 - share))

@@ -20,7 +20,10 @@ class Loss(Protocol):
         """Return the scalar mean over the batch."""
 
     def constant(self, label: Tensor, classes: int) -> Tensor:
-        """Return the output [classes] that, given for all of `label` [N], has the smallest loss."""
+        """Return the output [classes] that, given for all of `label` [N], has the smallest loss.
+
+        Of a cosine nobody asks for it: there is no bias that would start there.
+        """
 
     def scores(self, output: Tensor) -> Tensor:
         """Return [B, n]: class probabilities, the probability of 1, or the value itself."""

@@ -20,10 +20,6 @@ class CosineEmbedding:
         cosine = output.squeeze(-1)
         return torch.where(label > 0, 1 - cosine, cosine.relu()).mean()
 
-    def constant(self, label: Tensor, classes: int) -> Tensor:
-        """Return 1 if most labels are 1, else 0: the loss is linear between the two."""
-        return (label.mean() > 0.5).float().reshape(1)
-
     def scores(self, output: Tensor) -> Tensor:
         return ((output - self.threshold + 1) / 2).clamp(0, 1)
 

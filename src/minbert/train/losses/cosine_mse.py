@@ -9,8 +9,5 @@ from minbert.train.losses.mse import MeanSquaredError
 class CosineSquaredError(MeanSquaredError):
     """Reads a cosine in [-1, 1], as head `cosine` gives it; the prediction is 5 relu(cosine)."""
 
-    def constant(self, label: Tensor, classes: int) -> Tensor:
-        return (label.mean() / HIGHEST).reshape(1)
-
     def scores(self, output: Tensor) -> Tensor:
         return HIGHEST * output.relu()

@@ -1,12 +1,12 @@
 """Gradients by task: their Gramian, the gradient that surgery makes, the cosines recorded."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, combinations_with_replacement
 
 import torch
 from torch import Tensor
-from torch.nn import Module, Parameter
+from torch.nn import Parameter
 
 Gradients = Sequence[Tensor | None]
 
@@ -101,13 +101,14 @@ def _pairs(tasks: Sequence[str], gramian: Tensor, metric: str) -> Iterator[tuple
         yield f"{first}-{second}", metric, found[i][j]
 
 
-def layer_groups(module: Module, shared: Sequence[Parameter]) -> list[str]:
-    """Return `shared` parameters' groups, alike in all models: `embeddings`, `layers_1-3` etc."""
-    names = {id(parameter): name for name, parameter in module.named_parameters()}
-    depth = 1 + max((int(n) for n in _LAYER.findall(" ".join(names.values()))), default=-1)
+def layer_groups(names: Iterable[str], depth: int) -> list[str]:
+    """Return the groups of parameters called `names`: `embeddings`, `layers_1-3` etc.
+
+    They are alike in all models of so many layers.
+    """
     size = -(-depth // GROUPS)
     found = []
-    for name in (names[id(parameter)] for parameter in shared):
+    for name in names:
         if layer := _LAYER.search(name):
             first = int(layer[1]) // size * size + 1
             last = min(first + size - 1, depth)
