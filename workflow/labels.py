@@ -23,11 +23,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError
+from minbert.base.errors import UserError, no_file
 from minbert.base.files import whole
 from minbert.data.dataset import MAX_REJECTED, read_dataset
 from minbert.data.examples import Example, label_of
-from minbert.data.sources import check_file
 from minbert.data.tables import BadRow, decode, lines_of
 from minbert.spec.task import BUILT_IN, TASKS
 
@@ -97,7 +96,8 @@ def trees(path: Path) -> Iterator[Row]:
 def phrases(path: Path) -> Iterator[Row]:
     """Yield the treebank's phrases; their sentiments are in the file beside it."""
     beside = path.with_name("sentiment_labels.txt")
-    check_file("sst", beside.name, beside)
+    if not beside.is_file():
+        raise no_file(beside)
     found = (_SENTIMENT.fullmatch(line) for _, line in _lines(beside))
     classes = {of[1]: bisect_left(SST_CUTS, round(float(of[2]), 6)) for of in found if of}
     for number, line in _lines(path):
@@ -236,8 +236,9 @@ def examples_of(task: str, course: Path) -> list[Example]:
     files = BUILT_IN[task].files
     given = {"train": files.train, "dev": files.dev, "test": files.test}
     paths = {split: course / str(file.path) for split, file in given.items() if file}
-    for split, path in paths.items():
-        check_file(task, split, path)
+    for path in paths.values():
+        if not path.is_file():
+            raise no_file(path)
     forms: Mapping[str, Any] = dict.fromkeys(paths, BUILT_IN[task].format)
     return read_dataset({"task": task, "forms": forms, **BUILT_IN[task].reading}, paths)[0]
 

@@ -39,7 +39,7 @@ def test_known_checksums(tmp_path: Path) -> None:
     for kind, value in OTHERS.items():
         assert checksum(hello, f"{kind}:00") == f"{kind}:{value}"
     for absent in (checksum, DigestCache(tmp_path / "c.json").checksum):
-        with pytest.raises(UserError, match=r"cannot read .*absent: No such file"):
+        with pytest.raises(UserError, match="absent: there is no such file"):
             absent(tmp_path / "absent", "git")
 
 
@@ -58,7 +58,7 @@ def test_what_changed_just_now_is_not_kept_and_damage_is_replaced(tmp_path: Path
     hello, cache = tmp_path / "hello", tmp_path / "c.json"
     hello.write_bytes(b"fresh")
     kept(cache, hello)
-    assert not cache.exists()
+    assert json.loads(cache.read_text()) == {}
     cache.write_text("{")
     assert kept(cache, written(hello, "hello")) == HELLO
     assert json.loads(cache.read_text())[f"sha256 {hello}"].endswith(HELLO)

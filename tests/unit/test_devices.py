@@ -115,7 +115,7 @@ def wait_until(happened: Callable[[], bool]) -> None:
 
 @given(st.integers(0, 400 * GB), st.integers(1, 200))
 def test_slots_never_promise_more_memory_than_a_card_has(memory: int, size: int) -> None:
-    n = Card("0", "0", size * GB).needed(memory)
+    n = Card("0", size * GB).needed(memory)
     assert 1 <= n <= SLOTS
     assert n * size * GB >= memory * SLOTS or n == SLOTS
     assert (n - 1) * size * GB < max(memory, 1) * SLOTS
@@ -126,7 +126,7 @@ def test_slots_never_promise_more_memory_than_a_card_has(memory: int, size: int)
     [
         ("cuda", None, "cuda", "GPU-0", (1, 0)),
         ("cuda:1", None, "cuda", "GPU-1", (0, 1)),
-        ("cuda:0", "1", "cuda", "1", (0, 1)),
+        ("cuda:0", "1", "cuda", "GPU-1", (0, 1)),
         ("auto", "", "auto", "", (0, 0)),
         ("cpu", "0,1", "cpu", "", (0, 0)),
     ],
@@ -153,9 +153,12 @@ CARDS = f"[ $1 = {QUERY[1]} ] || exit 1\necho GPU-aaaa, 81920, 80000\necho GPU-b
     ("visible", "names"),
     [
         (None, ["GPU-aaaa", "GPU-bbbb"]),
-        ("1,0", ["1", "0"]),
-        ("GPU-b", ["GPU-b"]),
-        ("0,-1,1", ["0"]),  # CUDA ignores an entry that names no GPU, and all that follow it.
+        ("1,0", ["GPU-bbbb", "GPU-aaaa"]),
+        ("GPU-b", ["GPU-bbbb"]),
+        (
+            "0,-1,1",
+            ["GPU-aaaa"],
+        ),  # CUDA ignores an entry that names no GPU, and all that follow it.
         ("MIG-1,MIG-2", ["MIG-1", "MIG-2"]),
         ("", []),
     ],

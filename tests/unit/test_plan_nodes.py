@@ -97,7 +97,7 @@ def test_a_difference_that_the_configuration_takes_away_is_refused(tmp_path: Pat
     ("override", "said"),
     [
         ({"shared_layers": 3}, "a/main: shared_layers is 3, but the backbone has 2 layers"),
-        ({"shared_layers": 0.1, "shared_end": "top"}, "a/main: shared_layers is 0.1, none of 2"),
+        ({"shared_layers": 0.1, "shared_end": "top"}, "a/main: shared_layers is 0.1, but the"),
     ],
 )
 def test_impossible_stages_are_named(tmp_path: Path, override: dict[str, Any], said: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from minbert.base.errors import UserError
 from minbert.model.multitask import MultitaskModel
 from minbert.plan.parameters import count
-from minbert.spec.architecture import BERT_BASE, Architecture, shared_depth
+from minbert.spec.architecture import BERT_BASE, Architecture, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
@@ -38,12 +38,12 @@ def three(shared: float | str, **values: Any) -> StageSpec:
 
 
 @pytest.mark.parametrize(
-    ("shared", "depth"), [("all", 12), ("none", None), (12, 12), (0.3, 4), (1.0, 12)]
+    ("shared", "depth"), [("all", 12), ("none", 0), (12, 12), (0.3, 4), (1.0, 12)]
 )
-def test_shared_depth(shared: float | str, depth: int | None) -> None:
-    assert shared_depth(shared, 12) == depth
+def test_shared_depth(shared: Any, depth: int) -> None:
+    assert len(shared_parts(shared, "bottom", 12).layers) == depth
     with pytest.raises(UserError, match=r"shared_layers is 13, but the backbone has 12 layers"):
-        shared_depth(13, 12)
+        shared_parts(13, "bottom", 12)
 
 
 def test_the_papers_models() -> None:

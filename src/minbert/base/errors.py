@@ -11,11 +11,18 @@ _CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, 
 _CLOSED |= {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # a disk without locks
 
 
-class UserError(Exception):
+class UserError(ValueError):
     """An error that the user can fix: the message says what was found and what to do.
 
-    The command line prints it without a traceback and exits with status 2.
+    The command line prints it without a traceback and exits with status 2. In a check of pydantic's
+    it says what is wrong with the value.
     """
+
+
+def no_file(path: Path) -> UserError:
+    """Return what is said of a file that is not there, with the nearest one beside it."""
+    near = did_you_mean(path.name, (p.name for p in path.parent.glob("*") if p.is_file()))
+    return UserError(f"{path}: there is no such file.{near}")
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

@@ -2,28 +2,16 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import NamedTuple
 
-from minbert.base.errors import UserError, did_you_mean
+from minbert.base.errors import UserError
 from minbert.data.tables import FORMS
 from minbert.spec.config import Config
 from minbert.spec.model import URLS
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import BUILT_IN, TaskEntry
 
-
-class Place(NamedTuple):
-    """A file's path or URL, and its checksum: `git:9cb7...`, or `git:` if it may have any."""
-
-    at: str
-    pin: str
-
-    @property
-    def is_url(self) -> bool:
-        """Whether it is to be downloaded."""
-        return self.at.startswith(URLS)
-
-
+Place = tuple[str, str]
+"""A file's path or URL, and its checksum: `git:9cb7...`, or `git:` if it may have any."""
 CORPUS = Path("workflow/builtin")
 """Where the files of the built-in corpus lie, below the folder of the Snakefile."""
 
@@ -34,18 +22,17 @@ def located(task: str, config: Config, base: Path) -> dict[str, Place]:
         if folder := entry.files.folder:
             return _in_folder(task, entry, Path(folder), config)
         files = {s: file for s in SPLITS if (file := getattr(entry.files, s)) is not None}
-        return {s: Place(str(f.url or f.path), f.checksum or "sha256:") for s, f in files.items()}
+        return {s: (str(f.url or f.path), f.checksum or "sha256:") for s, f in files.items()}
     built_in, source = BUILT_IN[task], config.course
     if config.data == "builtin":
         source = str(base / CORPUS)
     elif built_in.archive:
         known = str(built_in.archive.checksum)
-        return {"archive": Place(config.lmrd, known if config.lmrd.startswith(URLS) else "md5:")}
+        return {"archive": (config.lmrd, known if config.lmrd.startswith(URLS) else "md5:")}
     is_url, places = source.startswith(URLS), {}
     for split in SPLITS:
         file = getattr(built_in.files, split)
-        at = f"{source.rstrip('/')}/{file.path}"
-        places[split] = Place(at, file.checksum if is_url else "git:")
+        places[split] = f"{source.rstrip('/')}/{file.path}", file.checksum if is_url else "git:"
     return places
 
 
@@ -60,7 +47,7 @@ def _in_folder(task: str, entry: TaskEntry, folder: Path, config: Config) -> dic
     """Return a folder's files `train.tsv`, `dev.jsonl` etc.; what is no folder is train's file."""
     names = names_in(folder, config)
     if not names and not folder.is_dir():
-        return {"train": Place(str(folder), "sha256:")}
+        return {"train": (str(folder), "sha256:")}
     named = [(split, f"{split}.{form}") for split in SPLITS for form in FORMS]
     found = [(split, name) for split, name in named if name in names]
     splits = [*(split for split, _ in found), *entry.derived_splits]
@@ -69,16 +56,7 @@ def _in_folder(task: str, entry: TaskEntry, folder: Path, config: Config) -> dic
             f"config: tasks.{task}.files: {folder} has {', '.join(names[:8]) or 'nothing'}; "
             "expected one file of train, one of dev or in its place 'dev: 0.1' in the task"
         )
-    return {split: Place(str(folder / name), "sha256:") for split, name in found}
-
-
-def check_file(task: str, name: str, path: Path) -> None:
-    """Refuse a path without a file, naming the nearest one beside it."""
-    if not path.is_file():
-        beside = path.parent.iterdir() if path.parent.is_dir() else ()
-        near = did_you_mean(path.name, [other.name for other in beside])
-        said = f"task '{task}', {name}: {path}: there is no such file; check the path.{near}"
-        raise UserError(said)
+    return {split: (str(folder / name), "sha256:") for split, name in found}
 
 
 def label_files(config: Config, tasks: Collection[str]) -> dict[str, Path]:

@@ -8,12 +8,11 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import dataclass
 from pathlib import Path
 
 from minbert.base.errors import UserError
-from minbert.base.locks import take
+from minbert.base.locks import is_held, take
 from minbert.base.process import answer_of, variable
 from minbert.base.progress import counted
 
@@ -27,13 +26,12 @@ LOCKS = "MINBERT_DEVICE_LOCKS"
 
 @dataclass(frozen=True)
 class Card:
-    """One GPU. `name` is its word in CUDA_VISIBLE_DEVICES, `identity` is the same in all jobs.
+    """One GPU. `name` is its UUID, or that of a part of it, as CUDA_VISIBLE_DEVICES takes it.
 
     `memory` and `free` are bytes; 0 if nvidia-smi does not know: a job then gets it whole.
     """
 
     name: str
-    identity: str
     memory: int = 0
     free: int = 0
 
@@ -54,11 +52,11 @@ def visible_cards() -> list[Card]:
     if (limit := os.environ.get(VISIBLE)) is None:
         return present
     for word in filter(None, map(str.strip, limit.split(","))):
-        named = [Card(word, word)] if word.startswith("MIG-") else []
-        named += [c for n, c in enumerate(present) if word == str(n) or c.identity.startswith(word)]
+        named = [Card(word)] if word.startswith("MIG-") else []
+        named += [c for n, c in enumerate(present) if word == str(n) or c.name.startswith(word)]
         if not named:
             break  # CUDA ignores an entry that names no GPU, and all that follow it.
-        found.append(replace(named[0], name=word))
+        found.append(named[0])
     return found
 
 
@@ -69,7 +67,7 @@ def _nvidia_smi() -> list[Card]:
         rows = [[word.strip() for word in line.split(",")] for line in lines]
         mebibytes = {word: int(word) << 20 for row in rows for word in row[1:] if word.isdecimal()}
         return [
-            Card(uuid, uuid, mebibytes.get(memory, 0), mebibytes.get(free, 0))
+            Card(uuid, mebibytes.get(memory, 0), mebibytes.get(free, 0))
             for uuid, memory, free in rows
         ]
     except FileNotFoundError:
@@ -157,21 +155,14 @@ def lease(wish: str, memory: int | None, say: Callable[[str], None]) -> Iterator
 
 def _with_room(folder: Path, wish: str, memory: int | None, slots: ExitStack) -> Card | None:
     """Lock what a job needs of the card with the most free slots; None if none has room."""
-    cards = chosen_cards(wish)
-    opened = {c: [(folder / f"{c.identity}.{n}").open("a") for n in range(SLOTS)] for c in cards}
-    free = {card: [file for file in opened[card] if take(file)] for card in cards}
-    fit = [
-        card
-        for card in cards
+    free = dict[Card, list[Path]]()
+    for card in chosen_cards(wish):
+        paths = [folder / f"{card.name}.{n}" for n in range(SLOTS)]
+        left, needed = [path for path in paths if not is_held(path)], card.needed(memory)
         # Other programs may use its memory; a job that needs all slots may always try.
-        if len(free[card]) >= (needed := card.needed(memory))
-        and (needed == SLOTS or card.free >= (memory or 0))
-    ]
-    found = max(fit, key=lambda card: len(free[card]), default=None)
-    kept = free[found][: found.needed(memory)] if found else []
-    for file in chain.from_iterable(opened.values()):
-        if file in kept:
-            slots.enter_context(file)
-        else:
-            file.close()
+        if len(left) >= needed and (needed == SLOTS or card.free >= (memory or 0)):
+            free[card] = left
+    found = max(free, key=lambda card: len(free[card]), default=None)
+    for path in free[found][: found.needed(memory)] if found else ():
+        take(slots.enter_context(path.open("a")))
     return found

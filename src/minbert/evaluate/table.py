@@ -22,7 +22,7 @@ from minbert.evaluate.text import (
     write_markdown,
 )
 from minbert.spec.protocol import RULES
-from minbert.spec.task import OWN_FILES, TASKS
+from minbert.spec.task import BUILT_IN, OWN_FILES, TASKS
 from minbert.store.job import Job
 
 SCORED, NOT_RUN, NO_LABELS, FAILED = "scored", "not run", "no labels", "failed"
@@ -304,7 +304,7 @@ def remarks(about: Line, rows: Sequence[Line]) -> list[str]:
         for task in overall
     )
     others = {TASKS[task].metric for task in tasks} - {"accuracy", "pearson"}
-    own = _listed(TASKS[task].title for task in tasks if task not in TASKS.built_in)
+    own = _listed(TASKS[task].title for task in tasks if task not in BUILT_IN)
     data = [about["data"]] * (not own or about["data"] != OWN_FILES)
     found = [
         f"Ours: {ours} Scores: {', '.join(map(score_title, tasks))}.",

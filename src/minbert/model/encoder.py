@@ -213,6 +213,13 @@ def initialise(module: nn.Module, generator: torch.Generator | None = None) -> N
             nn.init.zeros_(part.bias)
 
 
+class ByTask(nn.ModuleDict):
+    """Modules of tasks, which may be called what `ModuleDict` has already, such as `type`."""
+
+    def add_module(self, name: str, module: Any) -> None:
+        self._modules[name] = module
+
+
 class SharedEncoder(nn.Module):
     """One encoder per task, random until `load_backbone`; they share what `shared` says."""
 
@@ -226,7 +233,7 @@ class SharedEncoder(nn.Module):
         # On the meta device first, so that nn.Linear does not draw weights that are not used.
         with torch.device("meta"):
             self.shared = Stack(arch, dropout, shared)
-            self.own: Any = nn.ModuleDict({task: Stack(arch, dropout, rest) for task in tasks})
+            self.own: Any = ByTask({task: Stack(arch, dropout, rest) for task in tasks})
         allocate(self)
         initialise(self)
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minbert.model.encoder import SharedEncoder
+from minbert.model.encoder import ByTask, SharedEncoder
 from minbert.spec.architecture import Architecture, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
@@ -33,7 +33,7 @@ class Heads(nn.Module):
     def __init__(self, spec: StageSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.heads = nn.ModuleDict()
+        self.heads = ByTask()
 
     def add_head(self, name: str, hidden: int) -> None:
         """Add the head of the task `name`, for embeddings of width `hidden`, with new weights."""
@@ -86,7 +86,7 @@ class MultitaskModel(Heads):
         shared = shared_parts(spec.shared_layers, spec.shared_end, arch.layers)
         self.encoder = SharedEncoder(arch, tasks, shared, spec.dropout)
         self.can_run_jointly = shared.embeddings
-        self.convolutions = nn.ModuleDict()
+        self.convolutions = ByTask()
         self._poolings: dict[str, Any] = {}
         for name in tasks:
             task = spec.tasks[name]

@@ -19,7 +19,7 @@ from minbert.spec.architecture import BERT_BASE, NUMBER, Architecture, training_
 from minbert.spec.epochs import Epoch, epoch_of
 from minbert.spec.protocol import SPLITS
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import TASKS
+from minbert.spec.task import BUILT_IN, TASKS
 from minbert.store.node import KINDS, Node
 from minbert.store.plans import sound
 
@@ -131,7 +131,7 @@ class Costs:
     def size(self, task: str) -> Size:
         """Return the size of a task: as its table has it, or until that is made, as assumed."""
         config, data = self.plan.config, self.plan.sources.data(task)
-        small = task in TASKS.built_in and config.data == "builtin"
+        small = task in BUILT_IN and config.data == "builtin"
         found = SMALL if small else SIZES.get(task, ASSUMED)
         if report := sound(data.folder(self.plan.root) / "report.json"):
             if words := report.get("mean_words", {}).get("train"):

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError, did_you_mean
-from minbert.data.identity import sha256
+from minbert.data.identity import checksum
 from minbert.plan.plan import Plan
 from minbert.plan.sources import Sources
-from minbert.spec.architecture import shared_depth
+from minbert.spec.architecture import shared_parts
 from minbert.spec.config import load_config
 from minbert.spec.figures import FIGURE_KINDS, ONE_TASK
 from minbert.spec.grid import ALL, Drawing, FiguresFile
@@ -204,7 +204,7 @@ def _footnotes(plan: Plan, grid: Grid) -> Iterator[str]:
     for stage in (stage for variant in grid.variants.values() for stage in variant.stages):
         share = stage.spec.shared_layers
         if layers and isinstance(share, float):
-            depth = shared_depth(share, layers) or 0
+            depth = len(shared_parts(share, "bottom", layers).layers)
             if abs(share - depth / layers) > 0.01:  # 0.33 is a third.
                 said = f"'shared_layers: {share}' of {layers} layers became {depth}."
                 yield f"{stage.ref}: {said}"
@@ -281,7 +281,7 @@ def _report(plan: Plan, found: Mapping[str, Node], runs: Needs) -> Node:
         "seeds": plan.config.seeds,
         "config": plan.config.model_dump(mode="json", exclude_defaults=True, exclude=UNSHOWN),
         "selection_split": plan.selection_split(),
-        "templates": {name: sha256(PACKAGE / "report" / name) for name in TEMPLATES},
+        "templates": {name: checksum(PACKAGE / "report" / name, "sha256:") for name in TEMPLATES},
     }
     return Node("report", spec, "minbert.report.make", needs=needs)
 
@@ -347,7 +347,7 @@ def _figure(
         "kind": spec.kind,
         "draw": {**looks, "options": options, "variants": variants},
         "papers": papers,
-        "style": {path.name: sha256(path) for path in sorted(PACKAGE.glob("figures/*.mplstyle"))},
+        "style": {p.name: checksum(p, "sha256:") for p in PACKAGE.glob("figures/*.mplstyle")},
     }
     parts = [part_module("figure", spec.kind)]
     if shapes := papers[0]["architecture"]:

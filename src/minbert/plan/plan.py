@@ -16,14 +16,13 @@ from minbert.spec.architecture import (
     BERT_BASE,
     WEIGHTS,
     architecture_parts,
-    shared_depth,
     shared_parts,
 )
 from minbert.spec.config import Config
 from minbert.spec.published import Published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import OWN_FILES, TASKS, task_facts
+from minbert.spec.task import BUILT_IN, OWN_FILES, TASKS, task_facts
 from minbert.spec.yaml import inside
 from minbert.store.code import SHOWN_NOT_HASHED, code_modules
 from minbert.store.node import Need, Node, digest
@@ -80,7 +79,7 @@ class Plan:
     def made_from(self, tasks: Iterable[str]) -> dict[str, Any]:
         """Return what tables and pages say of the encoder, the data and the tasks."""
         tasks = list(tasks)
-        data = self.config.data if any(task in TASKS.built_in for task in tasks) else OWN_FILES
+        data = self.config.data if any(task in BUILT_IN for task in tasks) else OWN_FILES
         # All else that is said of a task is in the keys of its runs.
         shown = [[t.name, t.title, *t.names] for t in TASKS.values() if t.name in tasks]
         return {"backbone": self.sources.encoder, "data": data, "shown": shown}
@@ -160,10 +159,10 @@ class Plan:
         if self.sources.architecture is not None:
             layers = self.sources.architecture.layers
             with suppress(UserError):  # A grid may share more layers than this backbone has.
-                depth = shared_depth(spec.shared_layers, layers)  # all, 12 and 1.0 are the same
-                resolved["shared_layers"] = {None: "none", layers: "all"}.get(depth, depth)
-                if depth == layers:
-                    resolved["shared_end"] = "bottom"
+                once = shared_parts(spec.shared_layers, "bottom", layers)
+                resolved["shared_layers"] = len(once.layers) if once.embeddings else "none"
+                if once.pooler:  # all, 12 and 1.0 are the same
+                    resolved |= {"shared_layers": "all", "shared_end": "bottom"}
         return resolved
 
     def counts(self, stage: Stage, base_shapes: bool = False) -> Counts | None:

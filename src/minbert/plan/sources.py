@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from minbert.base.errors import UserError, did_you_mean
 from minbert.base.progress import counted
 from minbert.data.identity import DigestCache
-from minbert.data.sources import check_file, label_files, located, names_in
+from minbert.data.sources import label_files, located, names_in
 from minbert.data.tables import form_of
 from minbert.data.tokenizer import TOKENIZERS, folder_tokenizer
 from minbert.spec.architecture import (
@@ -22,9 +22,11 @@ from minbert.spec.architecture import (
 )
 from minbert.spec.config import BACKBONE, REVISION, Config
 from minbert.spec.hugging_face import backbone_files, from_hugging_face
+from minbert.spec.model import URLS
 from minbert.spec.parts import PARTS, part_module
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import BUILT_IN, TASKS, data_facts
+from minbert.spec.yaml import inside
 from minbert.store.job import node_folder
 from minbert.store.node import Need, Node, digest
 from minbert.store.plans import described_in
@@ -106,17 +108,16 @@ class Sources:
         entry = self.config.tasks.get(task) or BUILT_IN[task]
         files, forms = dict[str, str](), dict[str, str]()
         needs, paths = dict[str, Need](), dict[str, str]()
-        for name, place in located(task, self.config, self.base).items():
-            path = Path(place.at)
-            if place.is_url:
-                path = Path(urlsplit(place.at).path)
-                there = {"name": path.name, "checksum": place.pin}
-                fetch = Node("fetch", there, "minbert.data.fetch", extra={"url": place.at})
-                files[name], needs[name] = place.pin, Need(fetch, path.name)
+        for name, (at, pin) in located(task, self.config, self.base).items():
+            path = Path(at)
+            if at.startswith(URLS):
+                path = Path(urlsplit(at).path)
+                there = {"name": path.name, "checksum": pin}
+                fetch = Node("fetch", there, "minbert.data.fetch", extra={"url": at})
+                files[name], needs[name] = pin, Need(fetch, path.name)
             else:
-                if place.pin[-1] == ":" and path not in self._stated:
-                    check_file(task, name, path)
-                files[name], paths[name] = self._checksum(path, place.pin), str(path.absolute())
+                with inside(f"task '{task}', {name}"):
+                    files[name], paths[name] = self._checksum(path, pin), str(path.absolute())
             if name != "archive":
                 forms[name] = entry.format or form_of(path.name)
         made = {"task": task, "of": data_facts(task), "files": files, "forms": forms}

@@ -36,7 +36,7 @@ from minbert.base.version import VERSION
 from minbert.data.parquet import read_file, write_file
 from minbert.publish.checks import check_run, put, refusing
 from minbert.spec.architecture import WEIGHTS
-from minbert.spec.task import TASKS, use_tasks_of
+from minbert.spec.task import BUILT_IN, TASKS, use_tasks_of
 from minbert.store.node import KINDS, digest, finished, key_of, seed_folders
 from minbert.store.plans import (
     ADOPTED,
@@ -193,7 +193,7 @@ def _checked(path: Path, staged: Path, said: Mapping[str, Any]) -> list[Path]:
     Runs get ids and labels, and records of minbert 0.2 what the runs were trained on.
     """
     listed = unpack(path, staged)
-    if hidden := TASKS.built_in.keys() & {task["name"] for task in listed.get("tasks", [])}:
+    if hidden := BUILT_IN.keys() & {task["name"] for task in listed.get("tasks", [])}:
         raise ValueError(f"defines the task '{min(hidden)}', which is built in")
     use_tasks_of(listed)  # by which predictions are scored
     specs = sorted((staged / "spec").glob("*.json"))

@@ -181,38 +181,26 @@ class Parts(NamedTuple):
     pooler: bool
 
 
-def shared_parts(shared_layers: float | str, shared_end: str, layers: int) -> Parts:
+def shared_parts(
+    shared_layers: float | Literal["all", "none"], shared_end: str, layers: int
+) -> Parts:
     """Return what is shared of an encoder of so many `layers`.
 
     From the bottom: the embeddings and the first of them. From the `top`: the last of them and the
-    pooler, as in SerBERTus. With all layers, everything. Raises `UserError` for more layers than
-    there are, and for none from the top.
+    pooler, as in SerBERTus. With `all` layers, everything; with `none`, nothing. A fraction (float)
+    of them is rounded to the nearest number, halves to even. Raises `UserError` for more layers
+    than there are, and for none from the top.
     """
-    depth = shared_depth(shared_layers, layers)
-    if depth is None:
+    if shared_layers == "none":
         return Parts(range(0), embeddings=False, pooler=False)
-    if shared_end == "bottom":
-        return Parts(range(depth), embeddings=True, pooler=depth == layers)
-    if depth == 0:
-        raise UserError(
-            f"shared_layers is {shared_layers}, none of {layers} layers, with 'shared_end: top'; "
-            "share one or more, or give 'none'"
-        )
-    return Parts(range(layers - depth, layers), embeddings=depth == layers, pooler=True)
-
-
-def shared_depth(shared_layers: float | str, layers: int) -> int | None:
-    """Return how many of `layers` are shared; None if nothing is, not even the embeddings.
-
-    A fraction (float) is rounded to the nearest number, halves to even. Raises `UserError` for
-    more layers than there are.
-    """
-    if isinstance(shared_layers, str):
-        return layers if shared_layers == "all" else None
-    depth = round(shared_layers * layers) if isinstance(shared_layers, float) else shared_layers
-    if depth > layers:
+    share = 1.0 if shared_layers == "all" else shared_layers
+    depth = round(share * layers) if isinstance(share, float) else share
+    least = int(shared_end == "top")
+    if not least <= depth <= layers:
         raise UserError(
             f"shared_layers is {shared_layers}, but the backbone has {layers} layers; give a "
-            f"number from 0 to {layers}, a fraction, 'all' or 'none'"
+            f"number from {least} to {layers}, a fraction, 'all' or 'none'"
         )
-    return depth
+    if shared_end == "bottom":
+        return Parts(range(depth), embeddings=True, pooler=depth == layers)
+    return Parts(range(layers - depth, layers), embeddings=depth == layers, pooler=True)

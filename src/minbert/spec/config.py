@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from minbert.base.errors import reraise_as
 from minbert.spec.model import Count, Distinct, Location, Names, OneOrMore, Positive, Spec, to_list
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
 from minbert.spec.task import OwnName, TaskEntry
@@ -75,8 +74,7 @@ class Tracking(Spec):
 
 def _to_tasks(value: Any) -> Any:
     """Take a text as the name of a file with the tasks."""
-    with reraise_as(ValueError):
-        return load_yaml(expanduser(value)) if isinstance(value, str) else value
+    return load_yaml(expanduser(value)) if isinstance(value, str) else value
 
 
 class Config(Spec):

@@ -17,10 +17,6 @@ from minbert.spec.yaml import read_text, validated
 
 MAJORITY = "majority"  # the system that always predicts the most frequent class; on STS its r is 0
 
-Direction = Literal["higher", "lower", "same", "not higher", "not lower"]
-
-Measure = Literal["score", "gap", "spread", "epoch", "loss"]
-
 
 class Claim(Spec):
     """One claim: `variant` is higher (or as `direction` says) than `against`, on each `task`.
@@ -36,8 +32,8 @@ class Claim(Spec):
     variant: Text
     against: Text | float | Annotated[tuple[Text, ...], Distinct]
     task: Annotated[Names, Field(min_length=1)] = ("overall",)
-    measure: Measure = "score"
-    direction: Direction = "higher"
+    measure: Literal["score", "gap", "spread", "epoch", "loss"] = "score"
+    direction: Literal["higher", "lower", "same", "not higher", "not lower"] = "higher"
     margin: Probability = 0.01
 
     def mistakes(self) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt
 
-from minbert.base.errors import UserError, did_you_mean, reraise_as
+from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.model import (
     URLS,
     Count,
@@ -188,22 +188,8 @@ class TaskEntry(Spec):
 
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_OF_TABLES = "overall normalised plain delta_m other all majority selection"
-# What a module of heads has already, so that no head can be called so; `smart_apply` is what
-# transformers gives every module once it has loaded a model.
-_OF_TORCH = """
-add_module apply bfloat16 buffers call_super_init children clear compile cpu cuda double
-dump_patches eval extra_repr float forward get_buffer get_extra_state get_parameter get_submodule
-half ipu items keys load_state_dict modules mtia named_buffers named_children named_modules
-named_parameters parameters pop register_backward_hook register_buffer register_forward_hook
-register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook
-register_load_state_dict_post_hook register_load_state_dict_pre_hook register_module
-register_parameter register_state_dict_post_hook register_state_dict_pre_hook requires_grad_
-set_extra_state set_submodule share_memory smart_apply state_dict to to_empty train training type
-update values xpu zero_grad
-"""
-RESERVED = frozenset(f"{_OF_TABLES} {_OF_TORCH}".split())
-"""Names that mean something else in tables, figures, grids or a model."""
+RESERVED = ("overall", "normalised", "plain", "delta_m", "other", "all", "majority", "selection")
+"""Names that mean something else in tables, figures or grids."""
 
 
 class Task(Spec):
@@ -256,19 +242,17 @@ class Tasks(dict[str, Task]):
     unknown name raises `UserError` with the nearest one.
     """
 
+    own: tuple[Task, ...] = ()
+
     def __missing__(self, name: str) -> Task:
         known = f"{', '.join(self)}.{did_you_mean(name, self)}"
         raise UserError(f"unknown task '{name}'; known: {known}")
 
-    def __init__(self, built_in: Iterable[Task]) -> None:
-        self.built_in = {task.name: task for task in built_in}
-        self.use(())
-
     def use(self, own: Iterable[Task]) -> None:
         """Make `own` the only tasks besides the built-in ones."""
+        for task in self.own:
+            del self[task.name]
         self.own = tuple(sorted(own, key=lambda task: task.name))
-        self.clear()
-        self.update(self.built_in)
         self.update((task.name, task) for task in self.own)
 
 
@@ -286,7 +270,7 @@ BUILT_IN: dict[str, BuiltIn] = {
     name: validated(BuiltIn, entry, f"{_FILE}: task '{name}'")
     for name, entry in load_yaml(_FILE).items()
 }
-TASKS = Tasks(Task.of(name, entry) for name, entry in BUILT_IN.items())
+TASKS = Tasks((name, Task.of(name, entry)) for name, entry in BUILT_IN.items())
 
 
 def _to_own_name(name: str) -> str:
@@ -303,8 +287,7 @@ OwnName = Annotated[str, AfterValidator(_to_own_name)]
 
 
 def _to_known(name: str) -> str:
-    with reraise_as(ValueError):
-        return TASKS[name].name
+    return TASKS[name].name
 
 
 KnownTask = Annotated[str, AfterValidator(_to_known)]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from minbert.base.errors import UserError, did_you_mean
+from minbert.base.errors import UserError, did_you_mean, no_file
 
 _SCALARS = {
     "null": r"~|null|Null|NULL|",
@@ -64,8 +64,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")
     except FileNotFoundError:
-        near = did_you_mean(path.name, (p.name for p in path.parent.glob(f"*{path.suffix}")))
-        raise UserError(f"{path}: there is no such file.{near}") from None
+        raise no_file(path) from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
 
