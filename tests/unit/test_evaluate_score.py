@@ -10,7 +10,7 @@ import pytest
 from factories import history, predictions, score
 
 from minbert.evaluate.reading import SCHEMA, Score, read_scores
-from minbert.evaluate.score import Run, best_of_each_task, candidates, choose
+from minbert.evaluate.score import RunScores, best_of_each_task, candidates, choose
 from minbert.spec.task import TASKS
 
 # (task, split) -> (predictions, labels); None in place of the labels: they are not public
@@ -139,7 +139,7 @@ def test_the_gain_is_over_the_single_tasks_of_the_same_seed(tmp_path: Path) -> N
     assert rows[2]["last"] == pytest.approx(100 * (0.2 - 0.5) / 3) and rows[3]["last"] is None
 
 
-def runs(key: str, *seeds: dict[str, float]) -> dict[int, Run]:
+def runs(key: str, *seeds: dict[str, float]) -> dict[int, RunScores]:
     """Return runs with dev scores by task."""
     return {
         n: {("dev", task, TASKS[task].metric): Score(value, key) for task, value in of.items()}
