@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from factories import put_rows
 
+from minbert.base.errors import UserError
 from minbert.commands.plan import learned_text
 from minbert.evaluate.reading import SCHEMA
 from minbert.plan.outputs import load_plan
@@ -17,6 +19,8 @@ PAPER = "hybrid-bert"
 def test_only_what_the_paper_shows_is_asked_for(tmp_path: Path) -> None:
     config = {"grids": PAPER, "data": "builtin", "backbone": "builtin"}
     plan = load_plan({**config, "results": str(tmp_path)}, REPOSITORY)
+    with pytest.raises(UserError, match="there are no scores of this configuration; run snakemake"):
+        learned_text(plan)
     scores = [
         ("1-bert", "sst", 0.6, 0.2, 1e-9, False),
         ("3-bert", "sst", 0.2, 0.2, 1.0, True),

@@ -11,6 +11,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from minbert.base.errors import UserError
 from minbert.base.locks import is_held
 from minbert.base.progress import counted, duration, some
 from minbert.plan.cost import GPU_RATE, Costs, chains, epoch
@@ -134,13 +135,24 @@ class _Outlook:
 
 
 def learned_text(plan: Plan) -> str:
-    """Return a line for each of our dev scores whose published one is clearly above its floor."""
+    """Return a line for each of our dev scores whose published one is clearly above its floor.
+
+    Raises `UserError` if none of the papers has scores yet.
+    """
     from minbert.evaluate.reading import read_scores  # loads pyarrow
 
-    lines: list[tuple[Any, ...]] = []
+    found = {}
     for paper in (grid.paper for grid in plan.grids):
         path = plan.shown[f"scores/{paper}"].folder(plan.root) / "scores.parquet"
-        scores = read_scores(path, paper) if path.exists() else {}
+        if path.exists():
+            found[paper] = read_scores(path, paper)
+    if not found:
+        raise UserError(
+            f"{plan.root}: there are no scores of this configuration; run snakemake with it, or "
+            "give the --configfile and --config of the run"
+        )
+    lines: list[tuple[Any, ...]] = []
+    for paper, scores in found.items():
         for row in (row for row in plan.published if (row.paper, row.split) == (paper, "dev")):
             for of, by_seed in scores.items():
                 theirs = row.figure(of.measure) if of[:2] == (row.variant, row.split) else None

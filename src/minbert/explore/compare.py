@@ -50,7 +50,9 @@ class Comparison:
 
     def __str__(self) -> str:
         def table(frame: pd.DataFrame, digits: str) -> str:
-            return frame.to_string(index=False, float_format=digits.format, max_colwidth=LONGEST)
+            return frame.to_string(
+                index=False, na_rep="", float_format=digits.format, max_colwidth=LONGEST
+            )
 
         blocks = ["\n".join(f"{side}  {of}" for side, of in zip("AB", self.about, strict=True))]
         blocks.append(table(self.spec, "{:.3g}") if len(self.spec) else "the same training")
