@@ -11,10 +11,11 @@ from torchjd import aggregation as theirs
 
 from minbert.spec.stage import StageSpec
 from minbert.train.checkpoints import Checkpoints
+from minbert.train.features import cache_features
 from minbert.train.run import Loop
 from minbert.train.samplers import Step
 from minbert.train.step import Gradients
-from minbert.train.trainable import Finetuned
+from minbert.train.trainable import Finetuned, Sources
 
 CPU = torch.device("cpu")
 STEP: Step = [
@@ -52,6 +53,15 @@ def make_loop(
     loop = Loop(spec, seed, sources(*spec.tasks), Checkpoints(folder), **how)
     loop.model.module.train()
     return loop
+
+
+def cached(spec: StageSpec, sources: Sources, folder: Path) -> dict[str, Path]:
+    """Cache the features of a stage of heads; return their files by task."""
+    found = {task: folder / f"{task}.safetensors" for task in spec.tasks}
+    for task, out in found.items():
+        how = {**spec.tasks[task].model_dump(), "max_length": 512}
+        cache_features(how, sources.backbone, sources.tokens[task], out, CPU)
+    return found
 
 
 def grads(model: Finetuned) -> dict[str, Tensor | None]:

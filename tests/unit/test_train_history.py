@@ -14,10 +14,12 @@ from minbert.train.history import History
 from minbert.train.step import TaskResult
 
 LABELS = {"sst": [0.0, 1, 2, 3], "para": [1.0, 1, 0, 0], "sts": [0.0, 1, 2, 5]}
-EXAMPLES: Any = {
-    task: SimpleNamespace(ids=[f"{task}-{n}" for n in range(9)], labels=torch.tensor(labels))
-    for task, labels in LABELS.items()
+EXAMPLES = {
+    task: {"train": SimpleNamespace(ids=[f"{task}-{n}" for n in range(9)], labels=torch.tensor(of))}
+    for task, of in LABELS.items()
 }
+MODULE = SimpleNamespace(spec=SimpleNamespace(selection_split="dev"))
+MODEL: Any = SimpleNamespace(examples=EXAMPLES, module=MODULE)
 
 
 def result(
@@ -29,7 +31,7 @@ def result(
 
 @pytest.fixture
 def history() -> History:
-    return History(EXAMPLES)
+    return History(MODEL)
 
 
 def feed(history: History, *steps: list[TaskResult]) -> list[Any]:
@@ -67,7 +69,7 @@ def test_an_epochs_batches_are_scored_together(history: History) -> None:
     feed(history, [result("sts", rows=[0, 3], prediction=[5.0, 0.0])])
     feed(history, [result("sts", rows=[1], prediction=[4.0]), result("para", rows=[2])])
     feed(history, [result("sst", rows=[3, 0], prediction=[3.0, 1.0])], [result("para")])
-    history.end_epoch()
+    history.end_epoch({})
     assert [(*row[2:5], round(row[5], 6)) for row in history.rows if row[4] != "loss"] == [
         ("train", "sst", "accuracy", 0.5),
         ("train", "para", "accuracy", 0.5),
@@ -76,5 +78,5 @@ def test_an_epochs_batches_are_scored_together(history: History) -> None:
         ("train", "overall", "plain", 0.0),
     ]
     feed(history, [result("sst", prediction=[4.0])])
-    history.end_epoch()
+    history.end_epoch({})
     assert history.rows[-1][2:6] == ("train", "sst", "accuracy", 0.0)

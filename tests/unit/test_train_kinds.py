@@ -15,6 +15,7 @@ import pytest
 import torch
 from encoders import FAMILIES, WAYS, Folders
 from safetensors.torch import load_file
+from stepping import CPU, cached
 
 from minbert.base.errors import UserError
 from minbert.plan.parameters import count
@@ -23,13 +24,11 @@ from minbert.spec.architecture import read_architecture
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.train.examples import read_examples
-from minbert.train.features import cache_features
 from minbert.train.frozen_probe import FrozenProbe
 from minbert.train.run import train_stage
 from minbert.train.step import Gradients
 from minbert.train.trainable import Finetuned, Sources, TrainableModel
 
-CPU = torch.device("cpu")
 SEED = 5
 SIAMESE = {"pairing": "siamese", "features": ["u", "|u-v|"], "pooling": "mean"}
 COSINE = SIAMESE | {"features": ["u", "v"], "head": {"name": "cosine"}, "loss": "cosine_mse"}
@@ -99,11 +98,7 @@ class Trained:
 
 def train(name: str, spec: StageSpec, sources: Sources, base: Path, seed: int = SEED) -> Trained:
     """Train a stage; if it is one of heads, its features are cached first."""
-    features = {}
-    for task, how in spec.tasks.items() if spec.trainable == "heads" else ():
-        features[task] = base / task / "features.safetensors"
-        files = (sources.backbone, sources.tokens[task], features[task])
-        cache_features({**how.model_dump(), "task": task, "max_length": 512}, *files, CPU)
+    features = cached(spec, sources, base) if spec.trainable == "heads" else {}
     tokens = {task: sources.tokens[task] for task in spec.tasks}
     given = Sources(sources.backbone, tokens, features, None, sources.adapters)
     train_stage(spec, seed, given, base / name, title=name, device="cpu", precision="fp32")

@@ -11,12 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from stand_in import stand_in
-from stepping import CPU
+from stepping import cached
 
 from minbert.base.files import read_json
 from minbert.spec.stage import StageSpec
 from minbert.train.checkpoints import Checkpoints
-from minbert.train.features import cache_features
 from minbert.train.run import train_stage
 from minbert.train.trainable import Sources
 
@@ -125,12 +124,8 @@ def needed(sources: Any, make_spec: Any, tmp_path: Path) -> Callable[[StageSpec]
 
     def choose(spec: StageSpec) -> Sources:
         plain: Sources = sources(*spec.tasks)
-        features, adapters = {}, []
-        if spec.trainable == "heads":
-            for task, how in spec.tasks.items():
-                features[task] = tmp_path / f"{task}.safetensors"
-                files = (plain.backbone, plain.tokens[task], features[task])
-                cache_features({**how.model_dump(), "task": task, "max_length": 512}, *files, CPU)
+        features = cached(spec, plain, tmp_path) if spec.trainable == "heads" else {}
+        adapters = []
         for task in (ref.rpartition("/")[2] for ref in spec.fuse or ()):
             adapters.append(tmp_path / task / "model.safetensors")
             if not adapters[-1].exists():

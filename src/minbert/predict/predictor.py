@@ -26,7 +26,7 @@ from minbert.spec.task import TASKS, Task
 from minbert.spec.yaml import validated
 from minbert.store.plans import read_record
 from minbert.train.device import choose_device, set_up_memory
-from minbert.train.examples import token_examples
+from minbert.train.examples import framed_sequences
 from minbert.train.losses import task_loss
 
 CHUNK = 2048
@@ -92,14 +92,13 @@ class Predictor:
     def logits(self, items: Sequence[Item]) -> Tensor:
         """Return the output of the task's head for N examples [N, n]."""
         tokenizer = load_tokenizer(self.backbone / "tokenizer.json")
-        none = pa.nulls(len(items), pa.float32())
-        columns = {"id": none, "label": none}
+        columns = {}
         for side in ("1", "2"):
             ids = encode(tokenizer, [item.get(f"sentence{side}") for item in items])
             columns[f"tokens{side}"] = pa.array(ids, pa.list_(pa.int32()))
         name, spec = self.task.name, self.module.spec
         how = spec.tasks[name].pairing, self.backbone, spec.max_length, self.device
-        return self.module.outputs(name, token_examples(pa.table(columns), *how).inputs)
+        return self.module.outputs(name, framed_sequences(pa.table(columns), *how))
 
     def rows(self, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
         """Yield what is told of each example (docs/predicting.md).

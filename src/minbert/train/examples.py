@@ -90,10 +90,10 @@ def by_length(lengths: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
             start = stop
 
 
-def token_examples(
+def framed_sequences(
     table: pa.Table, pairing: Pairing, backbone: Path, max_length: int, device: torch.device
-) -> Examples:
-    """Return the examples of a table of tokens, cut to `max_length` or to the positions."""
+) -> Sequences:
+    """Return the sequences of a table of tokens, cut to `max_length` or to the positions."""
     arch = read_architecture(backbone / "config.json")
     special = special_tokens(backbone / "tokenizer.json", arch.two_types)
     longest = min(max_length, arch.positions)
@@ -105,15 +105,18 @@ def token_examples(
     else:
         alone = np.concatenate(sides if pairing else sides[:1])
         framed = [frame(tokens, None, special, longest) for tokens in alone]
-    return Examples(table, pairing == "siamese", Sequences(framed, device), device)
+    return Sequences(framed, device)
 
 
 def read_examples(
     tokens: Path, pairing: Pairing, backbone: Path, max_length: int, device: torch.device
 ) -> dict[str, Examples]:
     """Return {split: examples} of a `tokens.parquet`."""
-    how = pairing, backbone, max_length, device
-    return {name: token_examples(of, *how) for name, of in read_splits(tokens).items()}
+    how, siamese = (pairing, backbone, max_length, device), pairing == "siamese"
+    return {
+        name: Examples(table, siamese, framed_sequences(table, *how), device)
+        for name, table in read_splits(tokens).items()
+    }
 
 
 @cache

@@ -19,7 +19,6 @@ from minbert.spec.protocol import RULES, Measured
 from minbert.spec.stage import SelectionSplit
 from minbert.spec.task import TASKS, overall_tasks
 from minbert.train.checkpoints import Part
-from minbert.train.examples import Examples
 from minbert.train.step import TaskResult
 from minbert.train.trainable import TrainableModel
 
@@ -41,15 +40,12 @@ PREDICTIONS = pa.schema(
     }
 )
 Listener = Callable[[Measured], None]
-Outputs = Mapping[str, Tensor]
-"""A model's outputs of dev, by task."""
 
 
 class History(Part):
     """All measured values of a run, in order; those without a slash are passed on to `listener`.
 
-    Each is logged for the step and the epoch that the run has come to: `done` steps of `epoch`
-    (from 1), `step` in all.
+    Each is logged for the `step` and the `epoch`, both from 1, that the run has come to.
 
     Training batches' results stay on the device until a window of steps ends, so that steps need
     not wait. Each window becomes one row per task, the mean loss, and one for the multitask `loss`
@@ -60,16 +56,18 @@ class History(Part):
     """
 
     kept = (
-        *("rows", "step", "epoch", "done", "best_epoch", "best_score", "best_outputs"),
+        *("rows", "step", "epoch", "best_epoch", "best_score", "best_outputs"),
         *("loss", "unread", "seen", "seconds"),
     )
 
-    def __init__(self, examples: Mapping[str, Examples], listener: Listener | None = None) -> None:
-        self.examples, self.listener = examples, listener  # training examples, by task
+    def __init__(self, model: TrainableModel, listener: Listener | None = None) -> None:
+        self.model, self.listener = model, listener
         self.rows: list[tuple[Any, ...]] = []  # of `Measured`
-        self.epoch, self.done, self.step = 1, 0, 0
+        self.epoch, self.step = 1, 0
         self.best_epoch, self.best_score = 0, -math.inf
-        self.best_outputs: dict[str, Tensor] = {}  # of dev, by task
+        # Outputs of dev by task, of the best epoch and of the last one.
+        self.best_outputs: dict[str, Tensor] = {}
+        self.last_outputs: dict[str, Tensor] = {}
         self.seconds = 0.0
         self.loss = math.nan  # of the last window
         # The step and a `TaskResult` of each batch of the window.
@@ -98,18 +96,22 @@ class History(Part):
             if self.listener and "/" not in measured.metric:
                 self.listener(measured)
 
-    def log_score(self, split: str, task: str, prediction: Tensor, label: Tensor) -> float:
-        """Add the score of predictions [N] by the task's metric, and return it."""
-        score = score_task(task, prediction.cpu().numpy(), label.cpu().numpy())
-        self.log(split, task, TASKS[task].metric, score)
-        return score
+    def log_scores(self, split: str, found: Mapping[str, tuple[Tensor, ...]]) -> dict[str, float]:
+        """Add and return each task's score of its predictions [N], labels [N] and, on dev, loss.
 
-    def log_overall(self, split: str, scores: dict[str, float]) -> None:
-        """Add the overall scores of both rules, if `scores` has all of their tasks, several."""
+        The overall scores of both rules follow, if there are all of their tasks, several.
+        """
+        scores = {}
+        for task, (prediction, label, *losses) in found.items():
+            for loss in losses:
+                self.log(split, task, "loss", loss.item())
+            scores[task] = score_task(task, prediction.cpu().numpy(), label.cpu().numpy())
+            self.log(split, task, TASKS[task].metric, scores[task])
         tasks = overall_tasks(scores)
         for rule in RULES if len(tasks) > 1 else ():
             if (value := overall(scores, rule, tasks)) is not None:
                 self.log(split, "overall", rule, value)
+        return scores
 
     def add(self, results: list[TaskResult]) -> None:
         """Take in what a step found, without waiting for the device."""
@@ -122,7 +124,8 @@ class History(Part):
         for step, task, rows, weight, loss, prediction in self.unread:
             value = loss.item()
             if not math.isfinite(value):
-                ids = ", ".join(self.examples[task].ids[row] for row in rows.tolist())
+                examples = self.model.examples[task]["train"]
+                ids = ", ".join(examples.ids[row] for row in rows.tolist())
                 raise UserError(
                     f"the loss of task '{task}' is {value} at step {step}; batch ids: {ids}. Lower "
                     "optimiser.lr, lengthen optimiser.schedule.warmup, or look at these examples."
@@ -138,16 +141,29 @@ class History(Part):
             self.log("train", task, "loss", self.loss)
         self.unread = []
 
-    def end_epoch(self) -> None:
-        """Score the predictions of an epoch whose last window has ended; begin the next one."""
-        scores = {}
+    def end_epoch(self, outputs: dict[str, Tensor]) -> dict[str, dict[str, float]]:
+        """Score an epoch whose last window has ended, with its `outputs` of dev by task.
+
+        Return the scores of dev, {split: {task: score}}; the last split chooses.
+        """
+        train = {}
         # In a fixed order, which does not depend on the first batches.
         for task in (task for task in TASKS if task in self.seen):
             rows, prediction = self.seen[task]
-            label = self.examples[task].labels[rows]
-            scores[task] = self.log_score("train", task, torch.tensor(prediction), label)
-        self.log_overall("train", scores)
-        self.seen = {}
+            labels = self.model.examples[task]["train"].labels[rows]
+            train[task] = torch.tensor(prediction), labels
+        self.log_scores("train", train)
+        self.seen, self.last_outputs = {}, outputs
+        scores, how = {}, self.model.module.spec.selection_split
+        for split in ("dev", "selection") if how == "half" else ("dev",):
+            found = {}
+            for task, whole in outputs.items():
+                of_task, examples = self.model.losses[task], self.model.examples[task]["dev"]
+                chosen = torch.from_numpy(dev_splits(examples.ids, how) == split)
+                output, labels = whole[chosen], examples.labels[chosen]
+                found[task] = of_task.prediction(output), labels, of_task.loss(output, labels)
+            scores[split] = self.log_scores(split, found)
+        return scores
 
     def write(self, path: Path) -> None:
         write_file(path, pa.table(list(map(list, zip(*self.rows, strict=True))), schema=SCHEMA))
@@ -162,30 +178,13 @@ def dev_splits(ids: Sequence[str], selection_split: SelectionSplit) -> np.ndarra
     return np.array([halves[sha256(one.encode()).digest()[0] % 2] for one in ids])
 
 
-def score_dev(
-    model: TrainableModel, history: History, outputs: Outputs
-) -> dict[str, dict[str, float]]:
-    """Log and return scores of dev `outputs`, {split: {task: score}}; the last split chooses."""
-    found, how = dict[str, dict[str, float]](), model.module.spec.selection_split
-    for split in ("dev", "selection") if how == "half" else ("dev",):
-        scores = found[split] = {}
-        for task, whole in outputs.items():
-            of_task, examples = model.losses[task], model.examples[task]["dev"]
-            rows = torch.from_numpy(dev_splits(examples.ids, how) == split)
-            output, labels = whole[rows], examples.labels[rows]
-            history.log(split, task, "loss", of_task.loss(output, labels).item())
-            scores[task] = history.log_score(split, task, of_task.prediction(output), labels)
-        history.log_overall(split, scores)
-    return found
+def predictions(history: History) -> pa.Table:
+    """Return the rows of `predictions.parquet`, when the model has the best epoch's weights.
 
-
-def predictions(model: TrainableModel, best: Outputs, last: Outputs) -> pa.Table:
-    """Return the rows of `predictions.parquet`, those of a model with the best epoch's weights.
-
-    `best` and `last` are dev outputs of the best epoch and the last one, of the trained tasks; the
-    column `last` is null elsewhere. `split` is `selection` for dev examples that chose, if a half
-    did.
+    The column `last` is the last epoch's prediction of dev of the trained tasks, null elsewhere.
+    `split` is `selection` for dev examples that chose, if a half did.
     """
+    model, last = history.model, history.last_outputs
     spec, tables = model.module.spec, []
     for split in ("dev", "test"):
         for task in spec.ordered_tasks:
@@ -197,7 +196,8 @@ def predictions(model: TrainableModel, best: Outputs, last: Outputs) -> pa.Table
             if split == "dev":
                 splits = dev_splits(examples.ids, spec.selection_split)
             if split == "dev" and task in last:
-                output = best[task].to(before.device)  # a resumed run's are on the CPU
+                # Those of a resumed run are on the CPU.
+                output = history.best_outputs[task].to(before.device)
                 before = of_task.prediction(last[task])
             else:
                 output = model.outputs(task, split)

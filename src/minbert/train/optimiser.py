@@ -48,10 +48,8 @@ class AdamW(Part):
             if id(of) in of_weight:
                 self.rows[number] = DeferredRows(of_weight[id(of)], chosen)
             else:
-                self.moments[number] = [
-                    *(torch.zeros_like(of), torch.zeros_like(of)),
-                    of.new_zeros(()),
-                ]
+                first, second = torch.zeros_like(of), torch.zeros_like(of)
+                self.moments[number] = [first, second, of.new_zeros(())]
 
     def zero_grad(self) -> None:
         """Let no parameter have a gradient."""

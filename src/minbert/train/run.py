@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from minbert.base.environment import environment, peak_memory
 from minbert.base.errors import UserError
@@ -21,7 +20,7 @@ from minbert.spec.stage import StageSpec
 from minbert.store.job import Job
 from minbert.train.checkpoints import Checkpoints, Part, default_generators
 from minbert.train.device import device_name, is_out_of_memory, release_memory, set_up
-from minbert.train.history import History, Listener, predictions, score_dev
+from minbert.train.history import History, Listener, predictions
 from minbert.train.optimiser import AdamW
 from minbert.train.samplers import EpochSampler, Step
 from minbert.train.step import Gradients, activation_budget
@@ -67,8 +66,7 @@ def train_stage(
     loop = Loop(spec, seed, sources, checkpoints, **how)
     outcome = loop.run()
     at = loop.history
-    found = predictions(loop.model, at.best_outputs, loop.last)
-    write_file(out / "predictions.parquet", found)
+    write_file(out / "predictions.parquet", predictions(at))
     at.epoch, at.step = at.best_epoch, loop.sampler.steps * at.best_epoch
     for task in spec.trained_tasks:
         for metric, value in loop.model.details(task).items():
@@ -121,21 +119,19 @@ class Loop(Part):
         torch.manual_seed(seed)
         model: TrainableModel = load_part("trainable", spec.trainable)(spec, sources, self.device)
         self.model = model
-        self.last: dict[str, Tensor] = {}  # dev outputs by task, of the last epoch
         budget = activation_budget(self.device, threads, model.module)
         compute_in(model.module, self.precision)
         for task in spec.trained_tasks:
             if spec.tasks[task].init_bias_to_prior:
                 model.init_bias_to_prior(task)
-        train = {task: model.examples[task]["train"] for task in spec.trained_tasks}
-        sizes = {task: len(examples) for task, examples in train.items()}
+        sizes = {task: len(model.examples[task]["train"]) for task in spec.trained_tasks}
         of_sampler, of_steps = (torch.Generator().manual_seed(seed * 2 + n) for n in (1, 2))
         make_sampler = load_part("sampler", spec.sampler.name)
         self.sampler: EpochSampler = make_sampler(spec, sizes, of_sampler)
         self.gradients = Gradients(spec, model, seed, of_steps, budget)
         self.total = self.sampler.steps * spec.epochs
         self.window = max(1, min(self.sampler.steps, self.total // POINTS))
-        self.history = History(train, listener)
+        self.history = History(model, listener)
         chosen = spec.optimiser.schedule
         schedule = load_part("schedule", chosen.name)(self.total, chosen.warmup)
         # A sparse gradient's rows are counted on the host: an accelerator would have to wait.
@@ -170,11 +166,11 @@ class Loop(Part):
 
     def _train_epoch(self) -> None:
         """Make the steps of the epoch that are not done yet."""
-        at = self.history
+        at, steps = self.history, self.sampler.steps
         self.model.module.train()
-        for batch in self.sampler.rest(at.done):
-            at.step, at.done = at.step + 1, at.done + 1
-            is_last = at.done == self.sampler.steps
+        for batch in self.sampler.rest(at.step - (at.epoch - 1) * steps):
+            at.step += 1
+            is_last = at.step == at.epoch * steps
             self.gradients.measure = at.step % self.window == 0
             self.step(batch)
             if self.gradients.measure or is_last:
@@ -191,37 +187,37 @@ class Loop(Part):
         self.optimiser.flush()
         self.optimiser.zero_grad()
         release_memory()
-        at.end_epoch()
         model.module.eval()
-        self.last = {task: model.outputs(task, "dev") for task in self.spec.trained_tasks}
-        scores = score_dev(model, at, self.last)
+        outputs = {task: model.outputs(task, "dev") for task in self.spec.trained_tasks}
+        scores = at.end_epoch(outputs)
         *_, choosing = scores.values()
         score = selection_score(choosing, self.spec.select)
         self.progress.epoch(at.epoch, self.spec.epochs, scores["dev"], score)
         if score > at.best_score:
-            at.best_epoch, at.best_score, at.best_outputs = at.epoch, score, self.last
+            at.best_epoch, at.best_score, at.best_outputs = at.epoch, score, outputs
             self.checkpoints.keep_best(at.epoch, model.weights)
-        at.epoch, at.done = at.epoch + 1, 0
+        at.epoch += 1
         if at.epoch <= self.spec.epochs:
             self.checkpoints.after_step(at.step, save=True)
 
-    def step(self, batch: Step) -> None:
+    def step(self, batch: Step, again: bool = False) -> None:
         """Make one step; if memory runs out, it is made again in smaller parts, once."""
+        self.optimiser.zero_grad()
+        try:
+            self.history.add(self.gradients(batch))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        else:
+            self.optimiser.step()
+            return
+        # Not in the handler, as the error's traceback holds the activations.
         told = f"out of memory at step {self.history.step}"
-        for once_more in (True, False):
-            self.optimiser.zero_grad()
-            try:
-                self.history.add(self.gradients(batch))
-                break
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-            # Not in the handler, as the error's traceback holds the activations.
-            if not once_more:
-                raise UserError(
-                    f"{told}, also in smaller parts. Lower 'batch_size', 'max_length' or --cores"
-                )
-            self.gradients.halve_budget(batch)
-            release_memory(self.device)
-            self.progress.say(f"{told}: trying again in smaller parts")
-        self.optimiser.step()
+        if again:
+            raise UserError(
+                f"{told}, also in smaller parts. Lower 'batch_size', 'max_length' or --cores"
+            )
+        self.gradients.halve_budget(batch)
+        release_memory(self.device)
+        self.progress.say(f"{told}: trying again in smaller parts")
+        self.step(batch, again=True)
