@@ -13,7 +13,7 @@ from minbert.data.identity import checksum
 from minbert.spec.task import BUILT_IN
 
 TRAIN, DEV, TEST = "quora-train.csv", "quora-dev.csv", "quora-test-student.csv"
-PIN = str(getattr(BUILT_IN["para"].files.dev, "checksum", ""))
+PIN = str(BUILT_IN["para"].files["dev"].checksum)
 """Of the course's dev file."""
 
 

@@ -234,8 +234,7 @@ def write(folder: Path, out: Path, course: Path) -> None:
 def examples_of(task: str, course: Path) -> list[Example]:
     """Return the examples of a built-in task in the folder of the course's files."""
     files = BUILT_IN[task].files
-    given = {"train": files.train, "dev": files.dev, "test": files.test}
-    paths = {split: course / str(file.path) for split, file in given.items() if file}
+    paths = {split: course / str(file.path) for split, file in files.items()}
     for path in paths.values():
         if not path.is_file():
             raise no_file(path)

@@ -17,7 +17,7 @@ from tokenizers import processors
 
 from minbert.base.errors import UserError
 from minbert.data.tokenise import encode
-from minbert.data.tokenizer import folder_tokenizer, load_tokenizer, save_tokenizer
+from minbert.data.tokenizer import folder_tokenizer, load_tokenizer
 from minbert.spec.hugging_face import from_hugging_face
 from minbert.train.examples import frame, special_tokens
 
@@ -81,7 +81,7 @@ def frame_pairs_alone(folder: Path) -> None:
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    save_tokenizer(tokenizer, folder / FAST)
+    tokenizer.save(str(folder / FAST))
 
 
 def alone(name: str) -> Edit:
@@ -201,7 +201,7 @@ def check(folder: Path) -> None:
 
     arch = from_hugging_face(folder / CONFIG)
     ours = folder / "ours.json"
-    save_tokenizer(folder_tokenizer(folder, arch), ours)
+    folder_tokenizer(folder, arch).save(str(ours))
     theirs, special = AutoTokenizer.from_pretrained(folder), special_tokens(ours, arch.two_types)
     ids = dict(zip(TEXTS, encode(load_tokenizer(ours), TEXTS), strict=True))
     for longest in (500, 30, 13, 12):

@@ -123,7 +123,7 @@ def test_rows_are_examples_or_set_aside_with_the_reason(kind: str, tmp_path: Pat
 def test_the_courses_files(
     task: str, sizes: tuple[int, ...], malformed: list[int], tmp_path: Path
 ) -> None:
-    files = {split: getattr(BUILT_IN[task].files, split) for split in SPLITS}
+    files = {split: BUILT_IN[task].files[split] for split in SPLITS}
     found = read(task, **{split: COURSE / file.path for split, file in files.items()})
     report = write_dataset({"task": task}, *found, tmp_path)
     assert tuple(report["rows"].values()) == sizes

@@ -11,7 +11,7 @@ from minbert.base.errors import UserError
 from minbert.data.examples import Example, write_examples
 from minbert.data.parquet import read_file
 from minbert.data.tokenise import BATCH, SCHEMA, encode, tokenise
-from minbert.data.tokenizer import load_tokenizer, save_tokenizer
+from minbert.data.tokenizer import load_tokenizer
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS += ["a", "film", "fine", "##ly", "un", "##affable", "the", "is", "cafe", "!"]
@@ -30,7 +30,7 @@ def test_word_pieces_without_the_files_padding_and_truncation(path: Path) -> Non
     tokenizer = Tokenizer.from_file(str(path))
     tokenizer.enable_truncation(2)
     tokenizer.enable_padding(length=18)
-    save_tokenizer(tokenizer, path)
+    tokenizer.save(str(path))
     tokenizer = load_tokenizer(path)
     ids, none = encode(tokenizer, ["Unaffable film, finely CAFÉ!", None])
     assert none is None

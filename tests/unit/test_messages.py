@@ -189,7 +189,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         (BOTH | {"metric": "pearson"}, "metric 'pearson' is not for kind classification, which"),
         (NEWS | {"files": {"train": "t.tsv"}}, "no dev examples to choose the best epoch by"),
         (BOTH | {"dev": 0.1}, "'dev' is both a file and a share of train"),
-        (NEWS | {"files": {"folder": "n", "test": "e.tsv"}}, "'tasks.news.files': give 'train',"),
+        (NEWS | {"files": {"folder": "n", "test": "e.tsv"}}, "'tasks.news': give 'files.train',"),
         (NEWS | {"files": "https://x.org/t.tsv"}, "needs the checksum of what is there, as {url:"),
         (NEWS | {"files": {"url": "https://x.org", "md5": "abc"}}, "md5' is 'abc'; String should"),
     ],

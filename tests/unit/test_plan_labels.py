@@ -41,7 +41,7 @@ def planned(tmp_path: Path) -> Any:
     write_text(tmp_path / "g.yaml", GRID)
     for task in ("sst", "sts"):
         for split in SPLITS:
-            name = getattr(BUILT_IN[task].files, split).path
+            name = BUILT_IN[task].files[split].path
             write_text(tmp_path / "course" / name, f"the rows of {name}\n")
     write_text(tmp_path / "public" / "sst.csv", "id,label\nx,3\n")
 

@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place.mkdir()
     for entry in BUILT_IN.values():
         for split in SPLITS if not entry.archive else ():
-            file = getattr(entry.files, split)
+            file = entry.files[split]
             (place / file.path).write_text(f"the rows of {file.path}\n", encoding="utf-8")
             monkeypatch.setitem(file.__dict__, "git", checksum(place / file.path, "git")[4:])
     return place
@@ -247,7 +247,7 @@ def test_an_encoder_is_named_by_what_it_is(given: dict[str, Any], tmp_path: Path
 
 def test_a_job_without_its_source_is_refused_before_anything_runs(tmp_path: Path) -> None:
     made = make_plan(tmp_path, data="real", course="away", checksums={
-        f"away/{getattr(BUILT_IN['sst'].files, split).path}": f"git:{'0' * 40}" for split in SPLITS
+        f"away/{BUILT_IN['sst'].files[split].path}": f"git:{'0' * 40}" for split in SPLITS
     })  # fmt: skip
     with pytest.raises(UserError, match=r"away/ids-sst-train.csv is missing, and .* no finished"):
         check_sources(pending(made))

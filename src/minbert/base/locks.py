@@ -11,8 +11,6 @@ from typing import IO, Any
 
 from minbert.base.errors import UserError
 
-FOREVER = float("inf")
-
 
 def take(handle: int | IO[Any], patience: float = 0.0, *, shared: bool = False) -> bool:
     """Lock an open file, exclusively unless `shared`; return if it succeeded in `patience` s."""

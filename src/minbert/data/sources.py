@@ -19,21 +19,20 @@ CORPUS = Path("workflow/builtin")
 def located(task: str, config: Config, base: Path) -> dict[str, Place]:
     """Return {split: place} of a task's files, or {"archive": place}; `base` is the Snakefile's."""
     if entry := config.tasks.get(task):
-        if folder := entry.files.folder:
-            return _in_folder(task, entry, Path(folder), config)
-        files = {s: file for s in SPLITS if (file := getattr(entry.files, s)) is not None}
-        return {s: (str(f.url or f.path), f.checksum or "sha256:") for s, f in files.items()}
-    built_in, source = BUILT_IN[task], config.course
+        if folder := entry.files.get("folder"):
+            return _in_folder(task, entry, Path(str(folder.path)), config)
+        files = entry.files.items()
+        return {split: (str(f.url or f.path), f.checksum or "sha256:") for split, f in files}
+    built_in, source = BUILT_IN[task], config.course.rstrip("/")
     if config.data == "builtin":
         source = str(base / CORPUS)
     elif built_in.archive:
         known = str(built_in.archive.checksum)
         return {"archive": (config.lmrd, known if config.lmrd.startswith(URLS) else "md5:")}
-    is_url, places = source.startswith(URLS), {}
-    for split in SPLITS:
-        file = getattr(built_in.files, split)
-        places[split] = f"{source.rstrip('/')}/{file.path}", file.checksum if is_url else "git:"
-    return places
+    files, is_url = built_in.files.items(), source.startswith(URLS)
+    return {
+        split: (f"{source}/{f.path}", str(f.checksum) if is_url else "git:") for split, f in files
+    }
 
 
 def names_in(folder: Path, config: Config) -> list[str]:

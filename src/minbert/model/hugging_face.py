@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from minbert.base.errors import UserError
-from minbert.base.files import write_json
-from minbert.data.tokenizer import folder_tokenizer, framing, load_tokenizer, save_tokenizer
+from minbert.base.files import write_json, write_text
+from minbert.data.tokenizer import folder_tokenizer, framing, load_tokenizer
 from minbert.model.encoder import whole_encoder
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.architecture import WEIGHTS, Architecture
@@ -42,7 +42,7 @@ def convert_hugging_face(folder: Path, out: Path) -> Architecture:
     tensors = {name: tensor for path in paths for name, tensor in load_weights(path).items()}
     save_weights(out / WEIGHTS, _convert(tensors, arch, folder))
     write_json(out / "config.json", arch.model_dump())
-    save_tokenizer(tokenizer, out / "tokenizer.json")
+    write_text(out / "tokenizer.json", tokenizer.to_str(pretty=True))
     return arch
 
 
@@ -116,7 +116,7 @@ def write_hugging_face(
         "pad_token": tokenizer.id_to_token(padding or 0),
     }
     write_json(out / "tokenizer_config.json", settings)
-    save_tokenizer(tokenizer, out / "tokenizer.json")
+    write_text(out / "tokenizer.json", tokenizer.to_str(pretty=True))
     tensors: dict[str, Tensor] = {}
     for ours, tensor in state.items():
         if "pooler.dense" in arch.tensors or not ours.startswith("pooler."):

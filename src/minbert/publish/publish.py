@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from minbert.base.errors import UserError
 from minbert.base.files import whole, write_json
-from minbert.base.locks import FOREVER, exclusive_lock
+from minbert.base.locks import exclusive_lock
 from minbert.data.parquet import read_file
 from minbert.evaluate.index import in_words
 from minbert.evaluate.text import read_csv, write_csv
@@ -136,7 +136,7 @@ def _publishing(root: Path, plan: str) -> Iterator[dict[str, Any]]:
     """Hold the readable names under `root` for a block, and yield the record of a plan."""
     record = read_plan(root, plan)
     use_tasks_of(record)
-    with exclusive_lock(root / "store" / "published", f"publishing in {root}", patience=FOREVER):
+    with exclusive_lock(root / "store" / "published", f"publishing in {root}", float("inf")):
         yield record
 
 

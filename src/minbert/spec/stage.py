@@ -188,7 +188,8 @@ class StageSpec(Spec):
             if how == "heads" and (task.convolution or self.smart):
                 yield "'trainable: heads' caches pooled features: no 'convolution', no 'smart'"
             coin = self.smart is not None and divergence(self.smart, name) == "symmetric_kl"
-            if coin and TASKS[name].kind == "regression" and TASKS[name].range != COSINE_RANGE:
+            bounds = TASKS[name].low, TASKS[name].high
+            if coin and TASKS[name].kind == "regression" and bounds != COSINE_RANGE:
                 yield f"task '{name}' needs 'smart.regression: squared_error': labels beyond 0 to 5"
         if not trained:
             yield "no task has 'trained: true': the stage would train nothing"

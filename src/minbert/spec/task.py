@@ -80,18 +80,8 @@ def _to_file(value: Any) -> Any:
 SplitFile = Annotated[DataFile, BeforeValidator(_to_file, json_schema_input_type=str | DataFile)]
 
 
-class Files(Spec):
-    """A file for each split, or a `folder` with them (or one file, which is train)."""
-
-    train: SplitFile | None = None
-    dev: SplitFile | None = None
-    test: SplitFile | None = None
-    folder: Location | None = None
-
-    def mistakes(self) -> Iterator[str]:
-        named = self.train or self.dev or self.test
-        if named if self.folder else not self.train:
-            yield "give 'train', a file, and perhaps 'dev' and 'test'; or a 'folder' with them"
+Files = dict[Annotated[str, one_of(("train", "dev", "test", "folder"))], SplitFile]
+"""A file for each split, or a `folder` with them (or one file, which is train)."""
 
 
 def _to_files(value: Any) -> Any:
@@ -150,10 +140,12 @@ class TaskEntry(Spec):
         if self.metric not in (None, *METRICS[self.kind]):
             known = ", ".join(METRICS[self.kind])
             yield f"metric '{self.metric}' is not for kind {self.kind}, which has {known}"
+        if len(self.files) > 1 if "folder" in self.files else "train" not in self.files:
+            yield "give 'files.train', perhaps 'files.dev' and 'files.test'; or a folder with them"
         for split in self.derived_splits:
-            if getattr(self.files, split) is not None:
+            if split in self.files:
                 yield f"'{split}' is both a file and a share of train; give one of them"
-        if self.files.train and not (self.files.dev or self.dev):
+        if "train" in self.files and not ("dev" in self.files or self.dev):
             yield (
                 "has no dev examples to choose the best epoch by: add a file, 'files.dev', or make "
                 "the split: 'dev: 0.1'"
@@ -210,11 +202,6 @@ class Task(Spec):
     names: tuple[str, ...] = ()
     sentences: tuple[str, ...] = ()
     id: str = ""
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The lowest and highest label."""
-        return self.low, self.high
 
     @classmethod
     def of(cls, name: str, entry: TaskEntry) -> Self:
@@ -396,7 +383,7 @@ def misfits(name: str, task: TaskSpec) -> Iterator[str]:
         yield "needs 'features', such as [u, v], with 'pairing: siamese', and only then"
     if task.loss not in (losses := _LOSSES[known.kind]):
         yield f"is {known.kind}: its loss is one of {sorted(losses)}, not '{task.loss}'"
-    if task.loss == "cosine_mse" and known.range != COSINE_RANGE:
+    if task.loss == "cosine_mse" and (known.low, known.high) != COSINE_RANGE:
         yield "has loss 'cosine_mse', which is for labels from 0 to 5; take 'mse', or scale them"
     if cosine and task.features != ("u", "v"):
         yield "has 'head: cosine', which needs 'pairing: siamese' and 'features: [u, v]'"
