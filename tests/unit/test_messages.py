@@ -158,8 +158,8 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         (["single: beest"], "single: there is no variant 'beest' with results."),
         ([FIGURE % "rankin"], "'figures.f.kind' is 'rankin'; expected 'architectures'"),
         ([CLAIM % ("cc", "s", "sst")], "claim 'T': there is no variant 'cc' with results. Did you"),
-        ([CLAIM % ("c", "s", "spt")], "'spt' needs the task 'spt', but variant 'c' has lmrd, pa"),
-        ([CLAIM % ("c", "apart", "overall")], "'overall' needs the task 'sts', but variant 'c'"),
+        ([CLAIM % ("c", "s", "spt")], "claim 'T': 'c' has no task 'spt'. Did you mean 'sst'?"),
+        ([CLAIM % ("c", "apart", "overall")], "claim 'T': 'c' has no task 'sts'."),
         ([CLAIM % ("c", "57.3", "sst")], "'against' is 57.3, expected a score from -1 to 1"),
         (["paper: A b"], "'paper' is 'A b'; String should match pattern"),
         # Several files of a paper.

@@ -40,16 +40,6 @@ def printable(text: str) -> str:
     )
 
 
-@contextmanager
-def naming(path: Path | str) -> Iterator[None]:
-    """Add the name of the file to an `OSError` of the block that has none."""
-    try:
-        yield
-    except OSError as error:
-        error.filename = error.filename or str(path)
-        raise
-
-
 def explain_os_error(error: OSError) -> str | None:
     """Return why a file could not be written or read, and what to do; None for other errors."""
     # Of a file that is renamed, the second name is the one that people know.

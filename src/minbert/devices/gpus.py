@@ -70,10 +70,8 @@ def _nvidia_smi() -> list[Card]:
             Card(uuid, mebibytes.get(memory, 0), mebibytes.get(free, 0))
             for uuid, memory, free in rows
         ]
-    except FileNotFoundError:
-        return []
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        if getattr(error, "returncode", None) in NO_CARDS:
+        if isinstance(error, FileNotFoundError) or getattr(error, "returncode", 0) in NO_CARDS:
             return []
         raise UserError(
             f"nvidia-smi failed ({error}), so the free GPUs are unknown. Run `nvidia-smi` to see "

@@ -113,12 +113,9 @@ class Grid(Paper):
                 of = (name, *rows[name].best_of)
                 scored = {task for each in of for task in variants[each].scored}
                 wanted = self.overall_tasks if task in ("overall", *RULES) else (task,)
-                if missing := [each for each in wanted if each not in scored]:
-                    has = f"'{name}' has {', '.join(sorted(scored))}"
-                    yield (
-                        f"claim '{claim.text}': '{task}' needs the task '{missing[0]}', but "
-                        f"variant {has}.{did_you_mean(task, scored)}"
-                    )
+                if missing := {*wanted} - scored:
+                    near = did_you_mean(task, scored)
+                    yield f"claim '{claim.text}': '{name}' has no task '{min(missing)}'.{near}"
         stages = {stage.ref: stage for of in trained.values() for stage in of.stages}
         for tuned in (stage for ref, stage in stages.items() if variants[ref.variant].tuned_for):
             for ref in (tuned.ref, *tuned.after):

@@ -67,8 +67,10 @@ class DataFile(Spec):
     @property
     def checksum(self) -> str | None:
         """Its checksum with the kind before it, such as `git:9cb7...`, if it is given."""
-        of = {"sha256": self.sha256, "git": self.git, "md5": self.md5}
-        return next((f"{kind}:{value}" for kind, value in of.items() if value), None)
+        for kind in ("sha256", "git", "md5"):
+            if value := getattr(self, kind):
+                return f"{kind}:{value}"
+        return None
 
 
 def _to_file(value: Any) -> Any:

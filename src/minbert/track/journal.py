@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import naming
 from minbert.base.locks import is_held, take
 from minbert.spec.protocol import Measured
 
@@ -82,14 +81,13 @@ class Journal:
         """
         when = ended or time.time()
         points = [[name, value, step, when] for name, value in metrics.items()]
-        with naming(self.path), self._file:
+        with self._file:
             self._file.write(b"\n")  # ends the part of a line that a killed process left
             self._write({"status": status, "error": error, "ended": when, "points": points, **more})
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        with naming(self.path):
-            self._file.write(json.dumps(line).encode() + b"\n")
-            self._file.flush()  # The follower sees it at once.
+        self._file.write(json.dumps(line).encode() + b"\n")
+        self._file.flush()  # The follower sees it at once.
 
 
 @dataclass
