@@ -17,8 +17,8 @@ pytestmark = pytest.mark.pipeline
 TEXT = (CHECKOUT / "docs" / "adding.md").read_text(encoding="utf-8")
 SECTION = TEXT.partition("\n## Your own part\n")[2]
 MODULE = re.compile(r"`(src/[^`]+\.py)`[^\n]*\n(?:[^\n]+\n)*\n```python\n(.*?)^```$", re.M | re.S)
-WHERE = r"`(PARTS|_LOSSES|ONE_TASK)`(?: in `([^`]+)`)?(?:, `(\w+)`)?"
-LINE = re.compile(rf"^\| {WHERE} \| `(.+)` \|$", re.MULTILINE)
+WHERE = r"`(PARTS|_LOSSES|ONE_TASK)`(?: in `([^`]+)`)?(?:, under `(\w+)`)?"
+LINE = re.compile(rf"^- {WHERE}: `(.+)`$", re.MULTILINE)
 
 
 def test_parts_and_rows_of_ones_own(project: Project) -> None:
