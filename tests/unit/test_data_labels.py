@@ -11,7 +11,8 @@ from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_text
 from minbert.data.examples import Example, write_examples
 from minbert.data.identity import checksum
-from minbert.data.labels import make, read_labels
+from minbert.data.labels import make
+from minbert.data.parquet import read_file
 from minbert.data.sources import label_files
 from minbert.spec.config import Config, load_config
 from minbert.spec.task import TASKS
@@ -40,7 +41,8 @@ def job(root: Path, text: str) -> Job:
 def test_hidden_rows_of_test_get_labels(tmp_path: Path) -> None:
     made = job(tmp_path, "label,id\n4,t0\nnegative,t2\n0,t3\n0,d0\n0,other\n")
     make(made)
-    assert read_labels(made.out / "labels.parquet") == {"t0": 4.0, "t2": 0.0}
+    found = read_file(made.out / "labels.parquet").to_pydict()
+    assert found == {"id": ["t0", "t2"], "label": [4.0, 0.0]}
     assert read_json(made.out / "labels.json") == {"task": "sst", "rows": 3, "labelled": 2}
     with pytest.raises(UserError, match="none of the 3 test rows of task 'sst' has its id there"):
         make(job(tmp_path, "id,label\nother,1\n"))

@@ -114,7 +114,6 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ("expand: {optimiser.lr: [1, 2]}", "two variants or templates are called 'a'; rename one"),
         ("stages: [{name: x}, {name: x}]", "variant 'a': stage 'x': two stages are called so"),
         ("tune: {optimiser.lrr: [1, 2]}", "variant 'a.lrr-1': unknown key 'optimiser.lrr'. Did"),
-        ("best_of: [c], epochs: 2", "variant 'a': 'best_of' trains nothing, so 'epochs' does not"),
         ("best_of: [d]", "'a': best_of: there is no variant 'd' with results. Did you mean 'ad'?"),
         ("best_of: [best]", "'a': best_of: there is no variant 'best' with results."),
         (
@@ -189,6 +188,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         (BOTH | {"metric": "pearson"}, "metric 'pearson' is not for kind classification, which"),
         (NEWS | {"files": {"train": "t.tsv"}}, "no dev examples to choose the best epoch by"),
         (BOTH | {"dev": 0.1}, "'dev' is both a file and a share of train"),
+        (NEWS | {"files": 3}, "'tasks.news.files' is 3; expected a valid dictionary"),
         (NEWS | {"files": {"folder": "n", "test": "e.tsv"}}, "'tasks.news': give 'files.train',"),
         (NEWS | {"files": "https://x.org/t.tsv"}, "needs the checksum of what is there, as {url:"),
         (NEWS | {"files": {"url": "https://x.org", "md5": "abc"}}, "md5' is 'abc'; String should"),

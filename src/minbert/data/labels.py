@@ -4,7 +4,6 @@ Scores alone read them (`evaluate.score`): no data set, training or choice does.
 original files of SST, STS-B or Quora makes these files with workflow/labels.py.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -53,14 +52,11 @@ def file_labels(path: Path, task: str) -> dict[str, float]:
     return found
 
 
-def read_labels(path: Path) -> dict[str, float]:
-    """Return {id: label} of the labels at `path`."""
-    return dict(zip(*read_file(path, SCHEMA.names).to_pydict().values(), strict=True))
-
-
-def with_labels(table: pa.Table, labels: Mapping[str, float]) -> pa.Table:
-    """Return the rows of a table (`id`, `label`) that have a label, or get one from `labels`."""
-    given = pa.array([labels.get(name) for name in table["id"].to_pylist()], pa.float64())
-    place = table.column_names.index("label")
-    filled = pc.coalesce(table["label"].cast(pa.float64()), given)
-    return table.set_column(place, "label", filled).filter(pc.is_valid(filled))
+def with_labels(table: pa.Table, path: Path | None) -> pa.Table:
+    """Return the rows of a table (`id`, `label`) that have a label, or get one from that file."""
+    label = table["label"].cast(pa.float64())
+    if path and path.is_file():
+        given = read_file(path)
+        places = pc.index_in(table["id"], given["id"].combine_chunks())
+        label = pc.coalesce(label, given["label"].take(places))
+    return table.drop_columns("label").append_column("label", label).filter(pc.is_valid(label))

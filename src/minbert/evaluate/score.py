@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike
 from scipy.special import bdtrc, ndtr, stdtr
 
-from minbert.data.labels import read_labels, with_labels
+from minbert.data.labels import with_labels
 from minbert.data.parquet import read_file, write_file
 from minbert.evaluate.bootstrap import overall_error, standard_error
 from minbert.evaluate.reading import DELTA_M, SCHEMA, Score
@@ -94,12 +94,11 @@ def read_runs(job: Job) -> Runs:
 
     A run that lacks a file is left out whole, as half a run would look like one of fewer tasks.
     """
-    paths = job.needs("labels").items()
-    labels = {task: read_labels(path) for task, path in paths if path.is_file()}
+    labels = job.needs("labels")
 
     @cache
     def read(task: str, key: str, seed: int) -> RunScores:
-        return score_training(task, key, job.need(f"run.{key}.{seed}"), labels.get(task, {}))
+        return score_training(task, key, job.need(f"run.{key}.{seed}"), labels.get(task))
 
     runs: Runs = {}
     for of in job.spec["variants"]:
@@ -111,12 +110,10 @@ def read_runs(job: Job) -> Runs:
     return runs
 
 
-def score_training(
-    task: str, key: str, record: Path, labels: Mapping[str, float] = {}
-) -> RunScores:
+def score_training(task: str, key: str, record: Path, labels: Path | None = None) -> RunScores:
     """Return the scores of a training on one of its tasks; none if it lacks a file.
 
-    Rows without a label have one in `labels`, by id, or are left out.
+    Rows without a label have one in the file `labels`, by id, or are left out.
     """
     files = [record.with_name(f"{name}.parquet") for name in ("predictions", "history")]
     if not all(path.is_file() for path in files):

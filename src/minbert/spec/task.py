@@ -88,9 +88,9 @@ Files = dict[Annotated[str, one_of(("train", "dev", "test", "folder"))], SplitFi
 
 def _to_files(value: Any) -> Any:
     """Take a path as that of a folder or of train, and a URL as that of train."""
-    if isinstance(value, str) and not value.startswith(URLS):
-        return {"folder": value}
-    return {"train": value} if isinstance(value, str) or "url" in value else value
+    if isinstance(value, str):
+        return {"train" if value.startswith(URLS) else "folder": value}
+    return {"train": value} if isinstance(value, dict) and "url" in value else value
 
 
 Share = Annotated[float, Field(gt=0, le=0.5)]

@@ -59,7 +59,7 @@ class Journal:
     def log(self, measured: Measured) -> None:
         """Add one value under MLflow's name for it.
 
-        Raises `ValueError` after `end`, and `OSError` naming the file on a full disk.
+        Raises `ValueError` after `end`, and `OSError` on a full disk.
         """
         name = f"{measured.split}/{measured.task}/{measured.metric}"
         self._write({"points": [[name, measured.value, measured.step, measured.time]]})
