@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minbert.model.encoder import allocate, initialise, whole_encoder
+from minbert.model.encoder import initialise, whole_encoder
 from minbert.model.packed import Packed
 from minbert.spec.architecture import Architecture
 from minbert.spec.stage import Dropout
@@ -25,9 +25,7 @@ def pack(tokens: Any, types: Any, lengths: Any) -> Packed:
 
 def initial_backbone(arch: Architecture, seed: int) -> dict[str, Tensor]:
     """Return the state of a backbone with BERT's random initialisation, decided by `seed`."""
-    with torch.device("meta"):
-        encoder = whole_encoder(arch, Dropout())
-    allocate(encoder)
+    encoder = whole_encoder(arch, Dropout())
     initialise(encoder, torch.Generator().manual_seed(seed))
     return {name: tensor.detach() for name, tensor in encoder.state_dict().items()}
 

@@ -52,7 +52,9 @@ def _attend_padded(
     projected: Tensor, query: Tensor | None, batch: Packed, heads: int, p: float, window: int | None
 ) -> Tensor:
     kinds = 3 if query is None else 2
-    parts = batch.pad(projected).view(batch.rows, batch.longest, kinds, heads, -1)
+    zeros = projected.new_zeros(batch.rows * batch.longest, projected.shape[1])
+    padded_rows = zeros.index_copy(0, batch.slots, projected)
+    parts = padded_rows.view(batch.rows, batch.longest, kinds, heads, -1)
     *queries, key, value = parts.permute(2, 0, 3, 1, 4)
     if query is not None:
         queries = [query.view(batch.rows, heads, 1, -1)]

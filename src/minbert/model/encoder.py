@@ -197,11 +197,6 @@ def compute_in(module: nn.Module, precision: str) -> None:
             part.dtype = torch.bfloat16 if precision == "bf16" else None
 
 
-def allocate(module: nn.Module) -> None:
-    """Give meta parameters memory on the CPU; `nn.Module.to_empty` imports sympy to do the same."""
-    module._apply(lambda parameter: torch.empty(parameter.shape))
-
-
 def initialise(module: nn.Module, generator: torch.Generator | None = None) -> None:
     """Draw BERT's initial weights: normal(0, 0.02), biases 0, norms 1 (Devlin et al.'s code)."""
     for part in module.modules():
@@ -234,7 +229,8 @@ class SharedEncoder(nn.Module):
         with torch.device("meta"):
             self.shared = Stack(arch, dropout, shared)
             self.own: Any = ByTask({task: Stack(arch, dropout, rest) for task in tasks})
-        allocate(self)
+        # On the CPU; `to_empty` imports sympy to do the same.
+        self._apply(lambda parameter: torch.empty(parameter.shape))
         initialise(self)
 
     def forward(

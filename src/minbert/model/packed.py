@@ -52,11 +52,6 @@ class Packed:
         """Place of each token when all rows are padded to the longest, int64 [T]."""
         return self.row_of * self.longest + self.positions
 
-    def pad(self, packed: Tensor) -> Tensor:
-        """Return `packed` [T, N] in its slots, [B * longest, N], with zeros elsewhere."""
-        zeros = packed.new_zeros(self.rows * self.longest, packed.shape[1])
-        return zeros.index_copy(0, self.slots, packed)
-
 
 def join(batches: Sequence[Packed]) -> Packed:
     """Return the rows of all `batches`, in their order, as one batch."""

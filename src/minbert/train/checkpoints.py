@@ -51,16 +51,6 @@ def restored(now: Any, state: Any) -> Any:
     return now
 
 
-def default_generators(device: torch.device) -> list[Generator]:
-    """Return torch's default random generators, of the CPU and, if different, of `device`."""
-    found = [torch.default_generator]
-    if device.type == "cuda":
-        found.append(torch.cuda.default_generators[device.index])
-    elif device.type == "mps":
-        found.append(torch.mps._get_default_mps_generator())
-    return found
-
-
 class Checkpoints:
     """Keeps a run's best weights and its state in `folder`, so that it survives an interruption.
 
@@ -83,10 +73,10 @@ class Checkpoints:
     def resume(self, run: Part, computed_on: str) -> str:
         """Load the newest state, if any, into `run`, to be saved later; return why not, or ""."""
         self.run, self.computed_on = run, computed_on
-        states = list(self.folder.glob("state-*.pt"))
-        if not states:
+        states = self.folder.glob("state-*.pt")
+        path = max(states, key=lambda state: state.stat().st_mtime_ns, default=None)
+        if path is None:
             return ""
-        path = max(states, key=lambda state: state.stat().st_mtime_ns)
         try:
             with ZipFile(path) as file:  # torch writes checksums, but reads none.
                 damaged = file.testzip()

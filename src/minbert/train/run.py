@@ -18,7 +18,7 @@ from minbert.spec.architecture import WEIGHTS
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.store.job import Job
-from minbert.train.checkpoints import Checkpoints, Part, default_generators
+from minbert.train.checkpoints import Checkpoints, Part
 from minbert.train.device import device_name, is_out_of_memory, release_memory, set_up
 from minbert.train.history import History, Listener, predictions
 from minbert.train.optimiser import AdamW
@@ -138,7 +138,12 @@ class Loop(Part):
         parts = model.module.modules() if self.device.type == "cpu" else ()
         by_rows = [part.word for part in parts if isinstance(part, Embeddings)]
         self.optimiser = AdamW(self.gradients.parameters(), spec.optimiser, schedule, by_rows)
-        self.generators = default_generators(self.device)
+        # Those that draw dropout: torch's, of the CPU and, if different, of the device.
+        self.generators = [torch.default_generator]
+        if self.device.type == "cuda":
+            self.generators.append(torch.cuda.default_generators[self.device.index])
+        elif self.device.type == "mps":
+            self.generators.append(torch.mps._get_default_mps_generator())
 
     def run(self) -> dict[str, Any]:
         """Train every epoch, or resume; restore the best weights; return the record's `outcome`."""
@@ -217,7 +222,8 @@ class Loop(Part):
             raise UserError(
                 f"{told}, also in smaller parts. Lower 'batch_size', 'max_length' or --cores"
             )
-        self.gradients.halve_budget(batch)
+        most = max(self.model.activations(*each).sum() for each in batch)
+        self.gradients.budget = min(self.gradients.budget, most) / 2
         release_memory(self.device)
         self.progress.say(f"{told}: trying again in smaller parts")
         self.step(batch, again=True)

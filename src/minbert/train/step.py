@@ -117,9 +117,9 @@ class Gradients(Part):
             self.weighting = load_part("weighting", spec.weighting)(tasks, rng, device)
 
     def parameters(self) -> list[Parameter]:
-        """Return all trained parameters, each once."""
+        """Return all trained parameters."""
         learned = self.weighting.parameters() if self.weighting else []
-        return list(dict.fromkeys(chain(self.shared, *self.own.values(), learned)))
+        return list(chain(self.shared, *self.own.values(), learned))
 
     def __call__(self, step: Step) -> list[TaskResult]:
         """Run forward and backward for each batch; `measured` is what the history records, too."""
@@ -145,11 +145,6 @@ class Gradients(Part):
         if self.penalty is not None or len(step) < 2 or not self.model.module.can_run_jointly:
             return False
         return sum(self.model.activations(*batch).sum() for batch in step) <= self.budget
-
-    def halve_budget(self, step: Step) -> None:
-        """Halve the budget, or what the largest batch of `step` takes if that is less."""
-        most = max(self.model.activations(task, rows).sum() for task, rows in step)
-        self.budget = min(self.budget, most) / 2
 
     def _pass(self, batches: Step, share: float = 1.0) -> list[TaskResult]:
         """Add the losses' gradients, times a part's `share` of its batch; return the results."""
@@ -203,11 +198,7 @@ class Gradients(Part):
         return results
 
 
-OfTask = Sequence[Tensor | None]
-"""The gradients of a task, by parameter."""
-
-
-def inner_products(gradients: Sequence[OfTask]) -> Tensor:
+def inner_products(gradients: Sequence[Sequence[Tensor | None]]) -> Tensor:
     """Return [P, n, n], float32: the Gramian of n gradients by parameter; None counts as zero."""
     device = next(g.device for row in gradients for g in row if g is not None)
     zero = torch.zeros((), device=device)
@@ -236,7 +227,10 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 
 
 def combine(
-    parameters: Sequence[Parameter], gradients: Sequence[OfTask], weights: Tensor, mean: bool
+    parameters: Sequence[Parameter],
+    gradients: Sequence[Sequence[Tensor | None]],
+    weights: Tensor,
+    mean: bool,
 ) -> None:
     """Set each parameter's gradient to the sum over tasks of weight times gradient, if any.
 
