@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, processors
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from minbert.data.tokenizer import save_tokenizer
+from minbert.base.files import write_text
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUES = "##"
@@ -41,7 +41,7 @@ def train_vocabulary(texts: Iterable[str], size: int, out: Path) -> None:
         clean = normalizer.normalize_str(text)
         counts.update(word for word, _ in splitter.pre_tokenize_str(clean))
     entries = {entry: i for i, entry in enumerate(choose_entries(counts, size))}
-    save_tokenizer(bert_tokenizer(entries), out)
+    write_text(out, bert_tokenizer(entries).to_str(pretty=True))
 
 
 def bert_tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
