@@ -12,7 +12,7 @@ from minbert.plan.outputs import load_plan
 from minbert.spec.resolve import StageRef
 from minbert.spec.stage import StageSpec
 from minbert.store import code
-from minbert.store.code import code_modules, differs, files_digest
+from minbert.store.code import code_modules, differs
 from minbert.store.node import digest
 
 MODULES = {
@@ -49,7 +49,7 @@ CLOSURE += ["minbert.b", "minbert.b.deep", "minbert.b.lazy"]
 
 def forget() -> None:
     """A process reads each file once."""
-    for cached in (code._sources, code.code_modules, code._parse, code._bytes):
+    for cached in (code._sources, code.code_modules, code._parse):
         cached.cache_clear()
 
 
@@ -124,13 +124,6 @@ def test_the_digest_of_known_source_is_the_same_on_every_python(package: Path) -
     )
     digest = code_modules(("minbert.c",))["minbert.c"]
     assert digest == "7596f93198251f2879cec4caafdf5aa9a97a51678efdd9644d6253661e8e7ddf"
-
-
-def test_files_are_compared_byte_by_byte(package: Path) -> None:
-    before = files_digest(modules := list(code_modules(("minbert.a.near",))))
-    assert files_digest(reversed(modules)) == before
-    edit(package, "a/near.py", "import main\n", "import main  # a comment\n")
-    assert files_digest(modules) != before
 
 
 SPEC = {

@@ -24,7 +24,7 @@ from minbert.base.process import end_with_parent, imports, without_pandas
 from minbert.devices.gpus import device_for
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.task import use_tasks_of
-from minbert.store.code import differs, files_digest
+from minbert.store.code import differs
 from minbert.store.job import Job
 from minbert.store.node import KINDS, digest, finished, node_code
 from minbert.store.plans import describe_job
@@ -109,10 +109,7 @@ def load_job(
     described = describe_job(root, kind, key, plan)
     use_tasks_of(described)
     planned = described["code"]
-    # The digest of all files spares a closer look at them.
-    if described.get("files") != files_digest(planned) and (
-        changed := differs(planned, node_code(kind, described["maker"], described["parts"]))
-    ):
+    if changed := differs(planned, node_code(kind, described["maker"], described["parts"])):
         raise UserError(
             f"the code of {kind} {key} has changed since it was planned "
             f"({', '.join(changed)}): run snakemake again"

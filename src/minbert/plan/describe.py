@@ -11,7 +11,6 @@ from minbert.base.errors import UserError
 from minbert.base.progress import some
 from minbert.plan.plan import Plan
 from minbert.spec.task import Task
-from minbert.store.code import files_digest
 from minbert.store.node import Node, canonical
 from minbert.store.plans import described_in, write_description, write_plan
 
@@ -23,8 +22,7 @@ LONGEST = 30  # characters of an old and a new value that are shown
 def write(plan: Plan) -> str:
     """Write what the plan's jobs read, as a workflow starts; return the name of its record."""
     for node in plan.nodes.values():
-        described = {**node.describe(), **about(plan, node), "files": files_digest(node.code)}
-        write_description(plan.root, json.loads(canonical(described)))
+        write_description(plan.root, node.describe() | about(plan, node))
     plan.sources.cache.save()
     return write_plan(plan.root, record_of(plan))
 
@@ -36,7 +34,7 @@ def record_of(plan: Plan) -> dict[str, Any]:
         fetched = {n: o.describe() for n, o in node.needs.items() if o.node.kind == "fetch"}
         # Besides its description, which others of its key may share.
         jobs[f"{kind}-{key}"] = {"extra": node.extra, "needs": fetched}
-    record = {
+    return {
         **plan.publication,
         "tracking": plan.config.tracking.enabled,
         "stamp": plan.stamp,
@@ -46,7 +44,6 @@ def record_of(plan: Plan) -> dict[str, Any]:
         "jobs": jobs,
         "tasks": [Task.of(*entry).model_dump() for entry in plan.config.tasks.items()],
     }
-    return dict(json.loads(canonical(record)))
 
 
 def about(plan: Plan, node: Node) -> dict[str, Any]:

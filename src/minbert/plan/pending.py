@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 from minbert.base.errors import UserError
@@ -26,17 +26,16 @@ class Pending(dict[Job, str]):
         self.folder = cache(lambda job: str(job[0].folder(plan.root, job[1])))
         self.missing, self.needs = cache(self._missing), cache(self._needs)
 
-    def _missing(self, job: Job) -> Collection[str]:
+    def _missing(self, job: Job) -> list[str]:
         """Return which of the files that a job leaves are not there."""
-        folder, names = self.folder(job), job[0].outputs
-        if not os.path.isdir(folder):
-            return names
-        return [name for name in names if not os.path.exists(f"{folder}/{name}")]
+        folder = self.folder(job)
+        return [name for name in job[0].outputs if not os.path.exists(f"{folder}/{name}")]
 
     def first_missing(self, job: Job, files: Sequence[str] = ()) -> str | None:
         """Return a missing file of a job: one of `files`, or another of those that last."""
-        missing = self.missing(job)
-        return next((name for name in (*files, *job[0].required_outputs) if name in missing), None)
+        node, missing = job[0], self.missing(job)
+        names = (*files, *(KINDS[node.kind].lasting or node.outputs))
+        return next((name for name in names if name in missing), None)
 
     def done(self, job: Job) -> bool:
         """Whether a job's lasting files were there."""
@@ -46,7 +45,9 @@ class Pending(dict[Job, str]):
         """Return {needed job: its files}; a shown node does without texts that a bundle let go."""
         (node, seed), found = job, dict[Job, list[str]]()
         for need in node.needs.values():
-            needed = self.plan.nodes[need.node.kind, need.node.key], need.seed_for(seed)
+            of = seed if need.seed is None else need.seed
+            made = self.plan.nodes[need.node.kind, need.node.key]
+            needed = made, of if made.kind == "train" else None
             let_go = need.file in self.missing(needed) and self.done(needed)
             if not (let_go and KINDS[node.kind].shown):
                 found.setdefault(needed, []).append(need.file)
@@ -97,25 +98,21 @@ def asked(jobs: Pending) -> list[str]:
 def inputs(jobs: Pending, job: Job, *, apart: bool = False) -> list[str]:
     """Return the files that Snakemake has to see before a job runs.
 
-    Of each job before this one it is a file that is there. If this one runs, and some of what it
-    needs is missing, it is a missing file, which makes Snakemake run the job before; and the first
-    one that is needed, as weights may be let go after the last job that names them.
+    Of each job before this one it is the first file that is needed, as weights may be let go after
+    the last job that names them; and one that is missing, which makes Snakemake run the job before.
+    A job that is done needs none.
 
     A job is left out if it is also before another one that is waited for; but not if jobs run
     `apart`, on machines that may see each other's files late.
     """
-    runs = job in jobs or not jobs.done(job)  # one that does not run may be requested by name
-    needs = jobs.needs(job)
-    behind: set[Job] = set()
-    if runs and not apart:
+    if job not in jobs and jobs.done(job):
+        return []
+    needs, behind = jobs.needs(job), set[Job]()
+    if not apart:
         behind = {far for near in needs if near in jobs for far in jobs.needs(near)}
     paths = []
     for needed in (needed for needed in needs if needed not in behind):
-        files = needs[needed]
-        if runs and (gone := jobs.first_missing(needed, files)):
-            names = list(dict.fromkeys((files[0], gone)))
-        else:
-            there = (*files, *needed[0].required_outputs)
-            names = [name for name in there if name not in jobs.missing(needed)][:1]
+        first = needs[needed][0]
+        names = dict.fromkeys((first, jobs.first_missing(needed, needs[needed]) or first))
         paths += [f"{jobs.folder(needed)}/{name}" for name in names]
     return paths

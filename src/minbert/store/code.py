@@ -56,12 +56,6 @@ def code_modules(roots: tuple[str, ...], outside: tuple[str, ...] = ()) -> dict[
     return dict(sorted(found.items()))
 
 
-def files_digest(modules: Iterable[str]) -> str:
-    """Return one digest of the source files of `modules`, which takes much less time than trees."""
-    digests = (f"{name} {_bytes(name)}\n" for name in sorted(modules))
-    return hashlib.sha256("".join(digests).encode()).hexdigest()
-
-
 def differs(planned: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the modules that were changed, added or removed between two closures, sorted."""
     return sorted(n for n in {*planned, *now} if planned.get(n) != now.get(n))
@@ -72,12 +66,6 @@ def _sources() -> dict[str, Path]:
     """Return the source file of every module of the package, by name."""
     below = {path: path.relative_to(FOLDER).with_suffix("").parts for path in FOLDER.rglob("*.py")}
     return {".".join([PACKAGE, *of]).removesuffix(".__init__"): path for path, of in below.items()}
-
-
-@cache
-def _bytes(name: str) -> str:
-    path = _sources().get(name)
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path else "none"
 
 
 @cache

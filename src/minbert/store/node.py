@@ -29,7 +29,7 @@ class Kind:
     computes: bool = False
     shown: bool = False
 
-    @property
+    @cached_property
     def lasting(self) -> tuple[str, ...]:
         """The outputs without which a node is not finished."""
         return tuple(name for name in self.outputs if name not in self.deletable)
@@ -86,12 +86,6 @@ class Need:
         """Return it as JSON-able data."""
         return {"kind": self.node.kind, "key": self.node.key, "file": self.file, "seed": self.seed}
 
-    def seed_for(self, seed: int | None) -> int | None:
-        """Return the seed of the needed node, for one of `seed` that needs it."""
-        if self.node.kind != "train":
-            return None
-        return seed if self.seed is None else self.seed
-
 
 @dataclass(frozen=True, eq=False)
 class Node:
@@ -123,11 +117,6 @@ class Node:
     def outputs(self) -> tuple[str, ...]:
         """The names of the files it leaves."""
         return (self.spec["name"],) if self.kind == "fetch" else KINDS[self.kind].outputs
-
-    @cached_property
-    def required_outputs(self) -> tuple[str, ...]:
-        """The names of those without which it is not finished."""
-        return KINDS[self.kind].lasting or self.outputs
 
     def folder(self, root: Path, seed: int | None = None) -> Path:
         """Return the folder of its files under the results root."""

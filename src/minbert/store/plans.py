@@ -12,14 +12,13 @@ damaged one stops nobody who can do without it.
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json
 from minbert.store.job import node_folder
-from minbert.store.node import KINDS, digest
+from minbert.store.node import KINDS, canonical, digest
 
 PUBLISHED = "published.json"  # beside the readable names: which plan they are of
 ONLY = "only"  # where, below the results root, a part of the grids has its readable names
@@ -66,10 +65,8 @@ def read_record(path: Path) -> dict[str, Any]:
 def write_description(root: Path, described: Mapping[str, Any]) -> None:
     """Write the description of a node, unless it is there undamaged."""
     path = description_path(root, described["kind"], described["key"])
-    with suppress(FileNotFoundError, UserError):
-        if read_json(path) == described:
-            return
-    write_json(path, described)
+    if canonical(sound(path)) != canonical(described):
+        write_json(path, described)
 
 
 def plan_path(root: Path, plan: str) -> Path:
@@ -120,10 +117,7 @@ def held(folder: Path) -> dict[str, Any]:
 
     `plan` made them, and its `stamp` is "" unless all are in place; `names` are the readable names.
     """
-    try:
-        return read_json(folder / PUBLISHED)
-    except (FileNotFoundError, UserError):
-        return {}
+    return sound(folder / PUBLISHED) or {}
 
 
 def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> dict[str, Any]:
@@ -144,11 +138,9 @@ def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> di
 
 def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (name, record) of every undamaged plan under the results root, the newest first."""
-    found = {}
-    for path in (root / "store" / "plans").glob("*.json"):
-        with suppress(UserError):
-            found[path.stem] = read_record(path)
-    yield from sorted(found.items(), key=lambda named: named[1].get("written", 0), reverse=True)
+    read = ((path.stem, sound(path)) for path in plan_path(root, "").parent.glob("*.json"))
+    found = [(name, record) for name, record in read if record]
+    yield from sorted(found, key=lambda named: named[1].get("written", 0), reverse=True)
 
 
 def sound(path: Path) -> dict[str, Any] | None:
