@@ -15,6 +15,7 @@ from planning import REPOSITORY, TWO_STAGES, planning_folder
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.commands.plan import plan_text
+from minbert.plan.cost import parameters
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.spec.config import PUBLISHED
@@ -119,7 +120,7 @@ def test_a_grid_may_share_more_layers_than_the_backbone_has(tmp_path: Path) -> N
     half = {"override": {"shared_layers": 0.5}}
     assert len(list(sharing(tmp_path, share(a=8, b=8), **half).runs())) == 1
     made = sharing(tmp_path, share(a=18), backbone="some/other", revision="0" * 40)
-    assert made.parameters(made.variants["hybrid-bert", "a"], base_shapes=True) is None
+    assert parameters(made, made.variants["hybrid-bert", "a"], base_shapes=True) is None
     assert " GB " in next(li for li in plan_text(made).splitlines() if li.startswith("a "))
 
 

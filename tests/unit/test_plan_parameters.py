@@ -9,7 +9,7 @@ import pytest
 
 from minbert.base.errors import UserError
 from minbert.model.multitask import MultitaskModel
-from minbert.plan.parameters import count
+from minbert.plan.cost import count
 from minbert.spec.architecture import BERT_BASE, Architecture, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec

@@ -7,6 +7,7 @@ from typing import Any
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.data.identity import checksum
+from minbert.plan.cost import counts, parameters
 from minbert.plan.plan import Plan
 from minbert.plan.sources import Sources
 from minbert.spec.architecture import shared_parts
@@ -145,7 +146,7 @@ def _about(plan: Plan, grid: Grid) -> About:
                     "spec": plan.resolved(stage, stage.spec),
                     "start": str(stage.start) if stage.start else None,
                     "fused": [str(ref) for ref in stage.fused],
-                    "parameters": plan.counts(stage),
+                    "parameters": counts(plan, stage),
                 }
                 for stage in variant.stages
             ]
@@ -185,8 +186,8 @@ def _rows(plan: Plan, grid: Grid) -> Iterator[About]:
             "note": "; ".join(filter(None, (row.get("note"), variant.note))),
             "other_task": row.get("other_task") or known,
             "tasks": [task for task in grid.tasks if task in tasks],
-            "parameters": plan.parameters(variant),
-            "parameters_bert_base": plan.parameters(variant, base_shapes=True),
+            "parameters": parameters(plan, variant),
+            "parameters_bert_base": parameters(plan, variant, base_shapes=True),
         }
 
 
@@ -195,7 +196,7 @@ def _footnotes(plan: Plan, grid: Grid) -> Iterator[str]:
     for pair in grid.parameter_ratios:
         shares = []
         for where, base_shapes in (("this backbone", False), ("BERT-base", True)):
-            one, other = (plan.parameters(grid.variants[name], base_shapes) for name in pair)
+            one, other = (parameters(plan, grid.variants[name], base_shapes) for name in pair)
             if one and other:
                 shares.append(f"{one / other:.1%} at {where}")
         if shares:

@@ -10,14 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError
-from minbert.plan.parameters import Counts, count
 from minbert.plan.sources import Sources
-from minbert.spec.architecture import (
-    BERT_BASE,
-    WEIGHTS,
-    architecture_parts,
-    shared_parts,
-)
+from minbert.spec.architecture import WEIGHTS, architecture_parts, shared_parts
 from minbert.spec.config import Config
 from minbert.spec.published import Published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant
@@ -164,32 +158,6 @@ class Plan:
                 if once.pooler:  # all, 12 and 1.0 are the same
                     resolved |= {"shared_layers": "all", "shared_end": "bottom"}
         return resolved
-
-    def counts(self, stage: Stage, base_shapes: bool = False) -> Counts | None:
-        """Return the parameters of a stage's model by part; None: shapes or a head are not known.
-
-        `base_shapes` counts at BERT-base, whatever the backbone; None: it has too few layers.
-        """
-        if shapes := BERT_BASE if base_shapes else self.sources.architecture:
-            adapters = [self.every[ref].spec.adapter for ref in stage.fused]
-            with suppress(UserError):  # which the stage's training words
-                return count(stage.spec, shapes, [of.width for of in adapters if of])
-        return None
-
-    def parameters(self, variant: Variant, base_shapes: bool = False) -> int | None:
-        """Return the parameters of the models that a variant is scored with.
-
-        None: those of one are not known (`counts`), the variant is the best of others, or a tuned
-        one whose candidates differ.
-        """
-        if variant.tried:
-            others = (self.variants[variant.paper, name] for name in variant.tried)
-            found = {self.parameters(other, base_shapes) for other in others}
-            return found.pop() if len(found) == 1 else None
-        stages = {stage.ref: stage for stage in variant.scored.values()}
-        counted = [self.counts(stage, base_shapes) for stage in stages.values()]
-        known = [found["total"] for found in counted if found]
-        return sum(known) if known and len(known) == len(counted) else None
 
     @property
     def options(self) -> str:
