@@ -155,7 +155,7 @@ class Project:
         """Return what is planned here now, by the code of the copy."""
         package = self.folder / "src" / "minbert"
         with chdir(self.folder), mock.patch.object(code, "FOLDER", package), ExitStack() as stack:
-            for cached in (code._sources, code.code_modules, code._bytes, code._parse):
+            for cached in (code._sources, code.code_modules, code._parse):
                 cached.cache_clear()
                 stack.callback(cached.cache_clear)
             plan = load_plan([Path("config.yaml")], Path())

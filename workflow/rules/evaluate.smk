@@ -35,7 +35,7 @@ for GROUP, INPUTS, OUTPUTS, STEP in JOB.groups():
 # do not hold what the configuration asks for.
 rule publish:
     input:
-        ancient(PLAN.copied),
+        ancient([of.folder(PLAN.root) / name for of in PLAN.shown.values() for name in of.outputs]),
     output:
         PLAN.mark,
     log:

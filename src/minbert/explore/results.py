@@ -19,7 +19,7 @@ from minbert.evaluate.reading import SCHEMA
 from minbert.predict.resolve_run import ResolvedVariant, TrainedTask, find, plans
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import node_folder
-from minbert.store.plans import VARIANT_COLUMNS, published_plans, score_tables
+from minbert.store.plans import ONLY, SCORES, VARIANT_COLUMNS, published_plans
 
 if TYPE_CHECKING:
     import torch
@@ -61,7 +61,8 @@ class Results:
         After that of the whole grids come variants that were run as a part alone. It is empty
         before results are published for the first time.
         """
-        tables = [SCHEMA.empty_table(), *map(read_file, score_tables(self.root))]
+        paths = filter(Path.is_file, (self.root / SCORES, self.root / ONLY / SCORES))
+        tables = [SCHEMA.empty_table(), *map(read_file, paths)]
         found = pa.concat_tables(tables, promote_options="default").to_pandas()
         return _of_first(found, tables)
 

@@ -59,8 +59,6 @@ SMALL = Size(1000, 300, 150, 25)  # a task of the built-in corpus, about, until 
 ASSUMED = Size(10_000, 1_000, 1_000, 40)  # a task of one's own until its table is made
 TOKENS_A_WORD = 1.3  # word pieces, about; in the real data sets 1.2 to 1.4
 
-HEAD = 2e4
-"""Operations on an example whose features are cached: nothing beside any encoder."""
 GPU_RATE = 2e13
 """Operations a second that a data-centre GPU is assumed to do in bf16: a fifth of what it can, as
 it waits for the host between small batches."""
@@ -164,12 +162,13 @@ def operations(spec: StageSpec, arch: Architecture, sizes: Sizes) -> float:
 
     Per weight and token, forward takes 2, backward 2 for the activations and 2 for the weights
     unless they are frozen; SMART as much again, and for each ascent. Only layers and pooler count:
-    embeddings are looked up, all else is small. Trained tasks are scored on dev after each epoch;
-    all tasks are scored on dev and test at the end.
+    embeddings are looked up, all else is small, such as heads on cached features, which count as
+    none. Trained tasks are scored on dev after each epoch; all tasks are scored on dev and test at
+    the end.
     """
-    drawn = epoch(spec, sizes).examples
     if spec.trainable == "heads":
-        return HEAD * spec.epochs * sum(drawn.values())
+        return 0.0
+    drawn = epoch(spec, sizes).examples
     parts, total = arch.parameters(), 0.0
     step = (6 if spec.trainable == "all" else 4) * (2 + spec.smart.ascents if spec.smart else 1)
     for task, how in spec.tasks.items():
@@ -245,23 +244,19 @@ class Costs:
         """
         paths = sorted((self.plan.root / "store" / "train").glob("*/seed*/run.json"))
         rates, runs = [], map(sound, {path.parts[-3]: path for path in paths}.values())
+        on_gpu, wish = self.gpu, self.plan.config.device
+        if on_gpu is None:
+            on_gpu = wish.startswith("cuda") or (wish == "auto" and bool(visible_cards()))
         for run in filter(None, runs):
             # One of other tasks and settings, or of data that are gone, says nothing of a rate.
             with suppress(UserError, ValidationError, KeyError):
                 device = run["environment"]["device"]  # or a GPU's model
-                same = self._on_gpu == (device not in ("cpu", "mps"))
+                same = on_gpu == (device not in ("cpu", "mps"))
                 if same and run["spec"]["trainable"] != "heads":
                     rates.append(self.operations(run["spec"]) / run["outcome"]["seconds"])
         if rates:
             return statistics.median(rates), True
-        return (GPU_RATE if self._on_gpu else CPU_RATE), False
-
-    @cached_property
-    def _on_gpu(self) -> bool:
-        if self.gpu is not None:
-            return self.gpu
-        wish = self.plan.config.device
-        return wish.startswith("cuda") or (wish == "auto" and bool(visible_cards()))
+        return (GPU_RATE if on_gpu else CPU_RATE), False
 
     @cache  # noqa: B019
     def device_mb(self, node: Node) -> int:

@@ -27,12 +27,9 @@ FIGURES = Path("workflow/figures.yaml")  # over all papers; a folder without thi
 PACKAGE = Path(__file__).parents[1]
 # In no syntax tree, as the figures' style sheets.
 TEMPLATES = ("page.html.j2", "parts.html.j2", "script.js", "style.css")
-UNSHOWN = {
-    *("results", "device", "precision", "threads", "checkpoint_seconds"),
-    *("keep_weights", "tracking", "published", "course", "lmrd", "labels"),
-    *("checksums", "tasks"),
-}
-"""Settings that change no result, and where data lie, so that they change no report either."""
+SHOWN = {"grids", "only", "seeds", "data", "limit", "backbone", "revision"}
+SHOWN |= {"scale", "defaults", "override"}
+"""Settings that change results, which the report shows; not where data lie."""
 
 About = dict[str, Any]  # what is said of a paper, or of what is shown of it
 Needs = Mapping[str, Need]
@@ -66,18 +63,16 @@ def shown_nodes(plan: Plan) -> dict[str, Node]:
     found: dict[str, Node] = {}
     papers: list[About] = []
     every: dict[str, Need] = {}
-    scores_of: dict[str, Need] = {}
     for grid in plan.grids:
         paper, scored = grid.paper, _scored(plan, grid)
         papers.append(about := scored | _about(plan, grid))
-        trained = (plan.train(stage.ref) for v in grid.variants.values() for stage in v.stages)
+        trained = (plan.train(ref) for ref in plan.stages if ref.paper == paper)
         runs = product(trained, plan.config.seeds)
         needs = {f"run.{node.key}.{seed}": Need(node, "run.json", seed) for node, seed in runs}
         needed = needs | plan.sources.labels(grid.tasks, "labels.parquet")
         scores = Node("scores", scored, "minbert.evaluate.score", needs=needed)
         found[f"scores/{paper}"] = scores
         beside = {f"scores.{paper}": Need(scores, "scores.parquet")}
-        scores_of |= beside
         needs |= beside
         every |= needs
         if any(variant.tried for variant in grid.variants.values()):
@@ -86,7 +81,8 @@ def shown_nodes(plan: Plan) -> dict[str, Node]:
             beside[f"tuning.{paper}"] = Need(tuning, "tuning.csv")
         found[f"tables/{paper}"] = Node("table", about, "minbert.evaluate.table", needs=beside)
         found |= _paper_figures(plan, grid, about, needs)
-    found |= _all_figures(plan, sorted(papers, key=lambda about: str(about["paper"])), scores_of)
+    beside = {name: need for name, need in every.items() if need.node.kind == "scores"}
+    found |= _all_figures(plan, sorted(papers, key=lambda about: str(about["paper"])), beside)
     needs = {f"table.{g.paper}": Need(found[f"tables/{g.paper}"], "table.csv") for g in plan.grids}
     # With `only`, the index is of this part's rows.
     rows = [
@@ -155,7 +151,7 @@ def _about(plan: Plan, grid: Grid) -> About:
         "architecture": shapes and shapes.model_dump(),
         "rows": [*_rows(plan, grid)],
         "footnotes": [*_footnotes(plan, grid)],
-        "selection_split": plan.selection_split(grid),
+        "selection_split": plan.selection_split(grid.paper),
     }
 
 
@@ -202,13 +198,12 @@ def _footnotes(plan: Plan, grid: Grid) -> Iterator[str]:
         if shares:
             yield f"Parameters of {pair[0]} over those of {pair[1]}: {', '.join(shares)}."
     layers = plan.sources.architecture.layers if plan.sources.architecture else 0
-    for stage in (stage for variant in grid.variants.values() for stage in variant.stages):
+    for ref, stage in plan.stages.items():
         share = stage.spec.shared_layers
-        if layers and isinstance(share, float):
+        if layers and ref.paper == grid.paper and isinstance(share, float):
             depth = len(shared_parts(share, "bottom", layers).layers)
             if abs(share - depth / layers) > 0.01:  # 0.33 is a third.
-                said = f"'shared_layers: {share}' of {layers} layers became {depth}."
-                yield f"{stage.ref}: {said}"
+                yield f"{ref}: 'shared_layers: {share}' of {layers} layers became {depth}."
 
 
 def _claims(plan: Plan) -> About:
@@ -280,7 +275,7 @@ def _report(plan: Plan, found: Mapping[str, Node], runs: Needs) -> Node:
         "papers": [grid.paper for grid in plan.grids],
         "figures": [name for name, node in found.items() if node.kind == "figure"],
         "seeds": plan.config.seeds,
-        "config": plan.config.model_dump(mode="json", exclude_defaults=True, exclude=UNSHOWN),
+        "config": plan.config.model_dump(mode="json", exclude_defaults=True, include=SHOWN),
         "selection_split": plan.selection_split(),
         "templates": {name: checksum(PACKAGE / "report" / name, "sha256:") for name in TEMPLATES},
     }
@@ -318,7 +313,7 @@ def _paper_figures(plan: Plan, grid: Grid, about: About, needs: Needs) -> Iterat
                 f"{where}: kind '{spec.kind}' shows {options.least} or more variants{on}, found "
                 f"{len(names)}; name others under 'variants', or take the figure out"
             )
-        yield _figure(grid.paper, name, spec, given, names, [about], needs)
+        yield _figure(grid.paper, name, spec, [about], needs, options=given, variants=names)
 
 
 def _all_figures(plan: Plan, papers: Sequence[About], needs: Needs) -> Iterator[Figure]:
@@ -329,24 +324,18 @@ def _all_figures(plan: Plan, papers: Sequence[About], needs: Needs) -> Iterator[
     for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
         options = spec.options
         if options.against == "dev" or any(row["table"] for of in papers for row in of["rows"]):
-            yield _figure(ALL, name, spec, options.model_dump(), [], papers, needs)
+            drawn = {"options": options.model_dump(), "variants": []}
+            yield _figure(ALL, name, spec, papers, needs, **drawn)
 
 
 def _figure(
-    paper: str,
-    name: str,
-    spec: Drawing,
-    options: About,
-    variants: Sequence[str],
-    papers: Sequence[About],
-    needs: Needs,
+    paper: str, name: str, spec: Drawing, papers: Sequence[About], needs: Needs, **drawn: Any
 ) -> Figure:
-    looks = spec.model_dump(include={"title", "caption"})
     about = {
         "paper": paper,
         "name": name,
         "kind": spec.kind,
-        "draw": {**looks, "options": options, "variants": variants},
+        "draw": spec.model_dump(include={"title", "caption"}) | drawn,
         "papers": papers,
         "style": {p.name: checksum(p, "sha256:") for p in PACKAGE.glob("figures/*.mplstyle")},
     }

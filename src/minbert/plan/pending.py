@@ -22,7 +22,6 @@ class Pending(dict[Job, str]):
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self.plan = plan
-        self.needed: set[Job] = set()  # those among them that another one of them waits for
         self.folder = cache(lambda job: str(job[0].folder(plan.root, job[1])))
         self.missing, self.needs = cache(self._missing), cache(self._needs)
 
@@ -74,7 +73,6 @@ def pending(plan: Plan) -> Pending:
             if name := found.first_missing(needed, files):
                 why = f"{name} was deleted and is needed again" if found.done(needed) else ""
                 waiting.append((needed, why))
-                found.needed.add(needed)
     return found
 
 
@@ -91,7 +89,8 @@ def check_sources(jobs: Pending) -> None:
 
 def asked(jobs: Pending) -> list[str]:
     """Return the files that `all` asks for: the mark, and one of each job that nobody waits for."""
-    last = (job for job in jobs if job not in jobs.needed)
+    waited = {needed for job in jobs for needed in jobs.needs(job)}
+    last = (job for job in jobs if job not in waited)
     return [str(jobs.plan.mark), *(f"{jobs.folder(job)}/{jobs.first_missing(job)}" for job in last)]
 
 

@@ -78,10 +78,10 @@ class Plan:
         shown = [[t.name, t.title, *t.names] for t in TASKS.values() if t.name in tasks]
         return {"backbone": self.sources.encoder, "data": data, "shown": shown}
 
-    def selection_split(self, *grids: Grid) -> str:
-        """Return that of the stages of `grids` (default: all); `both` if they differ."""
-        variants = (variant for grid in grids or self.grids for variant in grid.variants.values())
-        said = {stage.spec.selection_split for variant in variants for stage in variant.stages}
+    def selection_split(self, paper: str = "") -> str:
+        """Return that of the stages of `paper` (default: all); `both` if they differ."""
+        stages = (stage for ref, stage in self.stages.items() if paper in ("", ref.paper))
+        said = {stage.spec.selection_split for stage in stages}
         return said.pop() if len(said) == 1 else "both"
 
     @cached_property
@@ -112,16 +112,15 @@ class Plan:
         """Return the training job of a stage, which is made once."""
         stage, sources = self.every[ref], self.sources
         spec = stage.spec
-        where = f"{ref.paper}: {ref}"
         if arch := sources.architecture:
-            with inside(where):
+            with inside(f"{ref.paper}: {ref}"):
                 shared_parts(spec.shared_layers, spec.shared_end, arch.layers)
-            crossed = [task for task, how in spec.tasks.items() if how.pairing == "cross"]
-            if crossed and arch.two_types and arch.types < 2:
-                raise UserError(
-                    f"{where}: task '{crossed[0]}' has 'pairing: cross', and the backbone's "
-                    "type_vocab_size is 1; choose 'pairing: siamese', or another backbone"
-                )
+                crossed = [task for task, how in spec.tasks.items() if how.pairing == "cross"]
+                if crossed and arch.two_types and arch.types < 2:
+                    raise UserError(
+                        f"task '{crossed[0]}' has 'pairing: cross', and the backbone's "
+                        "type_vocab_size is 1; choose 'pairing: siamese', or another backbone"
+                    )
         needs = {f"tokens.{t}": Need(sources.tokens(t), "tokens.parquet") for t in spec.tasks}
         for name in ("config.json", "tokenizer.json", WEIGHTS):
             needs[f"backbone.{name}"] = Need(sources.backbone, name)
@@ -232,12 +231,6 @@ class Plan:
             "below": ONLY if self.config.only else "",
         }
 
-    @property
-    def copied(self) -> list[Path]:
-        """The keyed files that are published."""
-        made = ((node.folder(self.root), node.outputs) for node in self.shown.values())
-        return [folder / name for folder, names in made for name in names]
-
     def _paper(self, grid: Grid) -> dict[str, Any]:
         """Return what describes a paper's grid in MLflow and at a workflow's end."""
         config, rows = self.config, grid.rows.values()
@@ -279,4 +272,4 @@ class Plan:
         whole &= all(path.is_file() and path.stat().st_size > 0 for path in paths)
         folder = self.root / "store" / "published"
         made = len([*folder.glob(f"{self.stamp}-*.done")])
-        return folder / f"{self.stamp}-{made - whole if made else 0}.done"
+        return folder / f"{self.stamp}-{max(made - whole, 0)}.done"

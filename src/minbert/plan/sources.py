@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from minbert.base.errors import UserError, did_you_mean
+from minbert.base.errors import UserError
 from minbert.base.progress import counted
 from minbert.data.identity import DigestCache
 from minbert.data.sources import label_files, located, names_in
@@ -76,10 +76,9 @@ class Sources:
 
     def labels(self, tasks: Iterable[str], file: str) -> dict[str, Need]:
         """Return a file of the public labels of test rows, if any are given, by `labels.TASK`."""
-        found = dict[str, Need]()
-        if self.config.labels is None or self.config.data == "builtin":
-            return found  # The built-in corpus has its own labels.
-        paths = label_files(self.config, TASKS)
+        # The built-in corpus has its own labels.
+        given = self.config.labels is not None and self.config.data == "real"
+        found, paths = dict[str, Need](), label_files(self.config, TASKS) if given else {}
         for task in (task for task in tasks if task in paths):
             names, files = list(TASKS[task].names), {"labels": self._checksum(paths[task])}
             spec = {"task": task, "of": data_facts(task), "names": names, "files": files}
@@ -144,11 +143,10 @@ class Sources:
         of_bert = name.rpartition("/")[2] == BACKBONE.rpartition("/")[2]
         pinned = re.fullmatch("[0-9a-f]{40}", revision) and (revision != REVISION or of_bert)
         if not (pinned and re.fullmatch(_HUB_NAME, name, re.ASCII)):
-            near = "" if name in KNOWN else did_you_mean(name, KNOWN)
             raise UserError(
                 f"backbone {name!r}: no such folder. Give a folder with a Hugging Face model, a "
                 "name on its hub with the `revision`, a commit of 40 hex digits of that model "
-                f"(found {self.config.revision!r}), or 'builtin'.{near}"
+                f"(found {self.config.revision!r}), or 'builtin'"
             )
         spec, of_hub = {"hub": name, "revision": revision}, KNOWN.get(name)
         return Node("backbone", spec, "minbert.train.backbone", architecture_parts(of_hub)), of_hub

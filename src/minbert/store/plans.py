@@ -101,11 +101,6 @@ def stage_rows(variants: Iterable[Sequence[str]]) -> list[dict[str, str]]:
     return [dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in variants]
 
 
-def score_tables(root: Path) -> list[Path]:
-    """Return the published score tables: of whole grids, then of the last part."""
-    return [path for path in (root / SCORES, root / ONLY / SCORES) if path.is_file()]
-
-
 def published_plans(root: Path) -> list[str]:
     """Return the plans whose files are published under `root`: of whole grids, then of a part."""
     plans = (held(folder).get("plan", "") for folder in (root, root / ONLY))
