@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json, write_json, write_text
+from minbert.base.files import write_json, write_text
 from minbert.base.locks import results_lock
 from minbert.base.progress import counted, some
 from minbert.commands.steps import backbone_digest, load_job, run_job
@@ -32,7 +32,7 @@ from minbert.spec.yaml import load_yaml
 from minbert.store.code import differs
 from minbert.store.job import node_folder
 from minbert.store.node import Need, Node, canonical, digest, finished
-from minbert.store.plans import ADOPTED, adoptions
+from minbert.store.plans import ADOPTED, adoptions, descriptions
 
 ACCEPTED = Path("workflow/accepted.yaml")
 """Below the folder of the Snakefile: by the reason why its runs are accepted, other code."""
@@ -74,9 +74,8 @@ class Acceptance:
         self.declared = set[str]()
         """The digests of code that is accepted for the `reason`."""
         self._described: dict[tuple[str, str], Described] = {}
-        for path in sorted((plan.root / "store" / "spec").glob("*.json")):
+        for described in descriptions(plan.root):
             with suppress(UserError):  # of settings that are unknown here
-                described = read_json(path)
                 described["settings"] = _settings(described["spec"])
                 self._described[described["kind"], described["key"]] = described
         known = [of for at, of in self._described.items() if at not in plan.nodes]

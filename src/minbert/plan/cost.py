@@ -194,8 +194,8 @@ def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: S
     total = arch.parameters().total
     of = counted or {"encoder": total, "trainable": total, "heads": 0}
     if spec.trainable == "heads":
-        pairs = [t for t, how in spec.tasks.items() if how.pairing == "siamese"]
-        held = sum(sum(sizes(task)[:3]) for task in (*spec.tasks, *pairs))
+        pairs = {task: how.pairing == "siamese" for task, how in spec.tasks.items()}
+        held = sum((1 + pair) * sum(sizes(task)[:3]) for task, pair in pairs.items())
         return PROCESS + training_bytes(of["heads"], of["heads"]) + held * arch.hidden * NUMBER
     gradients = 1 + len(spec.trained_tasks) if spec.surgery else 1
     state = training_bytes(of["encoder"] + of["heads"], of["trainable"], gradients)
@@ -233,8 +233,7 @@ class Costs:
 
     def operations(self, stage: Mapping[str, Any]) -> float:
         """Return the operations of one seed of a stage, by its resolved spec."""
-        spec = StageSpec.model_validate(stage)
-        return operations(spec, self.arch, self.size)
+        return operations(StageSpec.model_validate(stage), self.arch, self.size)
 
     @cached_property
     def rate(self) -> tuple[float, bool]:

@@ -3,16 +3,14 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from minbert.base.errors import UserError
 from minbert.base.progress import some
 from minbert.plan.plan import Plan
 from minbert.spec.task import Task
 from minbert.store.node import Node, canonical
-from minbert.store.plans import described_in, write_description, write_plan
+from minbert.store.plans import descriptions, write_description, write_plan
 
 NEVER = "has never run"
 Changes = dict[str, tuple[Any, Any]]
@@ -72,12 +70,10 @@ class PreviousRuns:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._nodes: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for path in sorted((plan.root / "store" / "spec").glob("*.json")):
-            with suppress(UserError):  # A damaged one, which counts as never planned.
-                described = described_in(path)
-                at = described["kind"], described["key"]
-                if at not in plan.nodes and plan.root.joinpath("store", *at).is_dir():
-                    self._nodes[self._role(described)].append(described)
+        for described in descriptions(plan.root):
+            at = described["kind"], described["key"]
+            if at not in plan.nodes and plan.root.joinpath("store", *at).is_dir():
+                self._nodes[self._role(described)].append(described)
 
     @staticmethod
     def _role(described: Mapping[str, Any]) -> str:

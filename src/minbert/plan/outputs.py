@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError, did_you_mean
+from minbert.base.progress import some
 from minbert.data.identity import checksum
 from minbert.plan.cost import counts, parameters
 from minbert.plan.plan import Plan
@@ -302,16 +303,12 @@ def _paper_figures(plan: Plan, grid: Grid, about: About, needs: Needs) -> Iterat
             names = [name for name in names if name in grid.variants]
             if len(names) < options.least or not grid.variants.keys() >= {*named}:
                 continue
-        for variant, known in (dict.fromkeys(named, names) | dict.fromkeys(names, able)).items():
-            if variant not in known:
-                raise UserError(
-                    f"{where}: '{variant}' is no variant{on or ' with results'} that it shows."
-                    f"{did_you_mean(variant, known)}"
-                )
-        if len(names) < options.least:
+        wrong = [each for each in (*names, *named) if each not in able or each not in names]
+        if wrong or len(names) < options.least:
+            found = f"'{wrong[0]}'.{did_you_mean(wrong[0], able)}" if wrong else len(names)
             raise UserError(
-                f"{where}: kind '{spec.kind}' shows {options.least} or more variants{on}, found "
-                f"{len(names)}; name others under 'variants', or take the figure out"
+                f"{where}: kind '{spec.kind}' shows {options.least} or more of the variants"
+                f"{on or ' with results'}, {some(able)}; found {found}"
             )
         yield _figure(grid.paper, name, spec, [about], needs, options=given, variants=names)
 

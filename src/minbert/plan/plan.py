@@ -115,12 +115,6 @@ class Plan:
         if arch := sources.architecture:
             with inside(f"{ref.paper}: {ref}"):
                 shared_parts(spec.shared_layers, spec.shared_end, arch.layers)
-                crossed = [task for task, how in spec.tasks.items() if how.pairing == "cross"]
-                if crossed and arch.two_types and arch.types < 2:
-                    raise UserError(
-                        f"task '{crossed[0]}' has 'pairing: cross', and the backbone's "
-                        "type_vocab_size is 1; choose 'pairing: siamese', or another backbone"
-                    )
         needs = {f"tokens.{t}": Need(sources.tokens(t), "tokens.parquet") for t in spec.tasks}
         for name in ("config.json", "tokenizer.json", WEIGHTS):
             needs[f"backbone.{name}"] = Need(sources.backbone, name)
@@ -175,7 +169,7 @@ class Plan:
                     collect(need.node for need in node.needs.values())
                     found[node.kind, node.key] = node
 
-        collect([*map(self.train, self.stages), *self.shown.values()])
+        collect(self.shown.values())
         return found
 
     def runs(self) -> Iterator[tuple[Node, int]]:
@@ -233,23 +227,19 @@ class Plan:
 
     def _paper(self, grid: Grid) -> dict[str, Any]:
         """Return what describes a paper's grid in MLflow and at a workflow's end."""
-        config, rows = self.config, grid.rows.values()
-        source = self.made_from(grid.tasks)["data"]
+        config, source = self.config, self.made_from(grid.tasks)["data"]
         used = {task for variant in grid.variants.values() for task in variant.scored}
         return {
+            **grid.model_dump(include={"title", "description", "overall_tasks"}),
             "scores": self.shown[f"scores/{grid.paper}"].key,
-            "title": grid.title,
-            "description": grid.description,
             "rule": grid.overall,
-            "overall_tasks": grid.overall_tasks,
             "file": os.path.relpath(grid.path, self.base),
             "seeds": config.seeds,
             "source": config.course if source == "real" else source,
             "backbone": config.backbone,
             "encoder": self.sources.encoder,
             "datasets": {task: self.sources.data(task).key for task in used},
-            # Of the variants that can be its best: no best of others, unless it is tuned.
-            "labels": {v.name: v.label for v in rows if v.tried or not v.best_of},
+            "labels": {variant.name: variant.label for variant in grid.rows.values()},
         }
 
     @cached_property
@@ -269,7 +259,7 @@ class Plan:
         paths += [description_path(self.root, kind, key) for kind, key in self.nodes]
         paths.append(plan_path(self.root, said.get("plan", "")))
         whole = said.get("stamp") == self.stamp
-        whole &= all(path.is_file() and path.stat().st_size > 0 for path in paths)
+        whole &= all(path.is_file() for path in paths)
         folder = self.root / "store" / "published"
         made = len([*folder.glob(f"{self.stamp}-*.done")])
         return folder / f"{self.stamp}-{max(made - whole, 0)}.done"

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -28,8 +27,8 @@ from minbert.spec.stage import StageSpec
 from minbert.spec.task import BUILT_IN, TASKS, data_facts
 from minbert.spec.yaml import inside
 from minbert.store.job import node_folder
-from minbert.store.node import Need, Node, digest
-from minbert.store.plans import described_in
+from minbert.store.node import Need, Node, digest, finished
+from minbert.store.plans import descriptions
 
 _HUB_NAME = r"[\w-][\w.-]{0,95}(/[\w.-]{1,96})?"
 PACKAGED = Path("workflow/backbone")  # the built-in one, below the Snakefile's folder
@@ -69,8 +68,7 @@ class Sources:
             "config": Need(self.backbone, "config.json"),
             "tokenizer": Need(self.backbone, "tokenizer.json"),
         }
-        encoder = architecture_parts(self.architecture)
-        parts = (part_module("pooling", chosen.pooling), *encoder)
+        parts = (part_module("pooling", chosen.pooling), *architecture_parts(self.architecture))
         extra = self.config.model_dump(include={"device", "precision"})
         return Node("features", how, "minbert.train.features", parts, needs, extra)
 
@@ -127,43 +125,36 @@ class Sources:
     def _backbone(self) -> tuple[Node, Architecture | None]:
         name, revision = self.config.backbone, self.config.revision or ""
         folder = self.base / PACKAGED if name == "builtin" else Path(name)
-        if there := folder.is_dir():
+        shapes, read = None, [folder / name for name in names_in(folder, self.config)]
+        if folder.is_dir():
             shapes, read = from_hugging_face(folder / "config.json"), backbone_files(folder)
             if any(path.name in TOKENIZERS for path in read):
                 folder_tokenizer(folder, shapes)
-        else:
-            read = [folder / name for name in names_in(folder, self.config)]
-        if files := {path.name: self._checksum(path).partition(":")[2] for path in read}:
-            if not there:
-                shapes = self._shapes(files)
+        files = {path.name: self._checksum(path).partition(":")[2] for path in read}
+        if files and (shapes := shapes or self._shapes(files)):
             extra = {"paths": {"folder": str(folder.absolute())}}
             parts = architecture_parts(shapes)
             node = Node("backbone", {"files": files}, "minbert.train.backbone", parts, extra=extra)
             return node, shapes
         of_bert = name.rpartition("/")[2] == BACKBONE.rpartition("/")[2]
         pinned = re.fullmatch("[0-9a-f]{40}", revision) and (revision != REVISION or of_bert)
-        if not (pinned and re.fullmatch(_HUB_NAME, name, re.ASCII)):
+        if files or not (pinned and re.fullmatch(_HUB_NAME, name, re.ASCII)):
             raise UserError(
-                f"backbone {name!r}: no such folder. Give a folder with a Hugging Face model, a "
-                "name on its hub with the `revision`, a commit of 40 hex digits of that model "
-                f"(found {self.config.revision!r}), or 'builtin'"
+                f"backbone {name!r}: no such folder, nor any result of files with its stated "
+                "checksums, as of a bundle. Give a folder with a Hugging Face model, a name on its "
+                "hub with the `revision`, a commit of 40 hex digits of that model (found "
+                f"{self.config.revision!r}), or 'builtin'"
             )
         spec, of_hub = {"hub": name, "revision": revision}, KNOWN.get(name)
         return Node("backbone", spec, "minbert.train.backbone", architecture_parts(of_hub)), of_hub
 
-    def _shapes(self, files: Mapping[str, str]) -> Architecture:
+    def _shapes(self, files: Mapping[str, str]) -> Architecture | None:
         """Return the architecture of a finished backbone that was made from files not here."""
-        for path in sorted((self.root / "store" / "spec").glob("backbone-*.json")):
-            with suppress(UserError, FileNotFoundError):
-                described = described_in(path)
-                if described["spec"].get("files") == files:
-                    made = node_folder(self.root, "backbone", described["key"])
-                    return read_architecture(made / "config.json")
-        raise UserError(
-            f"backbone {self.config.backbone!r}: there is no such folder, nor any result under "
-            f"{self.root} made from files with its stated checksums; provide the folder, correct "
-            "`checksums`, or import a bundle"
-        )
+        for described in descriptions(self.root, "backbone"):
+            made = node_folder(self.root, "backbone", described["key"])
+            if described["spec"].get("files") == files and finished("backbone", made):
+                return read_architecture(made / "config.json")
+        return None
 
     @property
     def encoder(self) -> str:

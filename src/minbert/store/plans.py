@@ -12,6 +12,7 @@ damaged one stops nobody who can do without it.
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,13 @@ def read_record(path: Path) -> dict[str, Any]:
         ) from None
     except UserError as error:
         raise UserError(f"{error}; delete it: {AGAIN}") from None
+
+
+def descriptions(root: Path, kind: str = "*") -> Iterator[dict[str, Any]]:
+    """Yield every undamaged description under the results root, of all kinds or of one."""
+    for path in sorted(description_path(root, "", "").parent.glob(f"{kind}-*.json")):
+        with suppress(UserError):
+            yield described_in(path)
 
 
 def write_description(root: Path, described: Mapping[str, Any]) -> None:
