@@ -259,7 +259,7 @@ class Plan:
         paths += [description_path(self.root, kind, key) for kind, key in self.nodes]
         paths.append(plan_path(self.root, said.get("plan", "")))
         whole = said.get("stamp") == self.stamp
-        whole &= all(path.is_file() for path in paths)
+        whole &= all(path.is_file() and path.stat().st_size > 0 for path in paths)
         folder = self.root / "store" / "published"
         made = len([*folder.glob(f"{self.stamp}-*.done")])
         return folder / f"{self.stamp}-{max(made - whole, 0)}.done"
