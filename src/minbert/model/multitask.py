@@ -66,7 +66,7 @@ class Heads(nn.Module):
         return self.from_pooled(task, inputs.pool(lambda of: self.pooled([(task, of)])[0]))
 
     def trained_parameters(self, task: str = "") -> dict[str, nn.Parameter]:
-        """Return those that only `task` uses, or else all tasks use: never a head's."""
+        """Return, by name, those that only `task` uses, or else all tasks use: never a head's."""
         parts = ["encoder.shared."]
         if task:
             parts = [f"encoder.own.{task}.", f"heads.{task}.", f"convolutions.{task}."]
