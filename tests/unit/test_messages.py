@@ -114,6 +114,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ("expand: {optimiser.lr: [1, 2]}", "two variants or templates are called 'a'; rename one"),
         ("stages: [{name: x}, {name: x}]", "variant 'a': stage 'x': two stages are called so"),
         ("tune: {optimiser.lrr: [1, 2]}", "variant 'a.lrr-1': unknown key 'optimiser.lrr'. Did"),
+        ("best_of: [c], epochs: 2", "variant 'a': 'best_of' trains nothing, so 'epochs' does not"),
         ("best_of: [d]", "'a': best_of: there is no variant 'd' with results. Did you mean 'ad'?"),
         ("best_of: [best]", "'a': best_of: there is no variant 'best' with results."),
         (

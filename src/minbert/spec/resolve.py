@@ -244,6 +244,8 @@ def _tuned(name: str, keys: Values) -> Iterator[tuple[Values, Values]]:
     """Yield a variant, and what it tries if it is tuned."""
     shown: Values = {"name": name, "label": name, "row": name}
     shown |= {key: keys.pop(key) for key in Display.model_fields if key in keys}
+    if shown.get("best_of") and keys:
+        raise UserError(f"'best_of' trains nothing, so '{next(iter(keys))}' does not apply")
     if not (tune := keys.pop("tune", None)):
         yield shown, keys
         return
