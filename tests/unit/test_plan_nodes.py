@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from encoders import write_tiny
+from encoders import edit, write_tiny
 from factories import make_plan, training
 from planning import REPOSITORY, TWO_STAGES, planning_folder
 
@@ -105,6 +105,14 @@ def test_impossible_stages_are_named(tmp_path: Path, override: dict[str, Any], s
     started = share(a="all", b=1).replace("b: {", "b: {start: a, ")
     with pytest.raises(UserError, match=f"^hybrid-bert: {re.escape(said)}"):
         sharing(tmp_path, started, override=override)
+
+
+def test_cross_pairs_need_two_token_types(tmp_path: Path) -> None:
+    edit(folder := write_tiny(tmp_path / "encoder"), type_vocab_size=1)
+    with pytest.raises(
+        UserError, match="'pairing: cross', and the backbone's type_vocab_size is 1"
+    ):
+        plan(tmp_path, backbone=str(folder))
 
 
 def test_a_grid_may_share_more_layers_than_the_backbone_has(tmp_path: Path) -> None:

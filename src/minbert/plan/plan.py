@@ -115,6 +115,12 @@ class Plan:
         if arch := sources.architecture:
             with inside(f"{ref.paper}: {ref}"):
                 shared_parts(spec.shared_layers, spec.shared_end, arch.layers)
+                crossed = [task for task, how in spec.tasks.items() if how.pairing == "cross"]
+                if crossed and arch.two_types and arch.types < 2:
+                    raise UserError(
+                        f"task '{crossed[0]}' has 'pairing: cross', and the backbone's "
+                        "type_vocab_size is 1; choose 'pairing: siamese', or another backbone"
+                    )
         needs = {f"tokens.{t}": Need(sources.tokens(t), "tokens.parquet") for t in spec.tasks}
         for name in ("config.json", "tokenizer.json", WEIGHTS):
             needs[f"backbone.{name}"] = Need(sources.backbone, name)
