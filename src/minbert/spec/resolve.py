@@ -379,11 +379,9 @@ def part_of(grids: Sequence[Grid], only: Sequence[str]) -> list[Grid]:
     about variants which are left out go with them. Raises `UserError` for a pattern that matches
     nothing.
     """
-    if not only:
-        return list(grids)
     names = [f"{grid.paper}/{name}" for grid in grids for name in grid.rows]
     chosen = set[str]()
-    for pattern in only:
+    for pattern in only or ("*",):
         found = [n for n in names if any(fnmatchcase(w, pattern) for w in (n, *n.split("/")))]
         if not found:
             raise UserError(
