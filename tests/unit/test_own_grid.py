@@ -73,7 +73,7 @@ def test_the_overall_score_of_an_own_paper_is_of_all_its_tasks() -> None:
     claims = made.shown["tables/claims"].spec
     assert claims["overall_tasks"] == {"mine": ("news",)}
     assert [name for name, *_ in claims["shown"]] == ["sst", "news", "points", "same"]
-    with pytest.raises(UserError, match="'overall' needs the task 'sst', but variant 'all' has"):
+    with pytest.raises(UserError, match="claim 'x': 'all' has no task 'sst'"):
         plan(claim)
 
 
