@@ -48,8 +48,8 @@ def test_other_code_than_was_planned_is_refused(tmp_path: Path) -> None:
     ("kind", "wish", "seen", "given"),
     [
         ("tokens", None, "", "cpu"),
-        ("features", "auto", "1", "auto"),
-        ("features", "cuda:0", "1", "cuda"),
+        ("features", "auto", "GPU-1", "auto"),
+        ("features", "cuda:0", "GPU-1", "cuda"),
         ("features", "cpu", "", "cpu"),
     ],
 )
