@@ -114,7 +114,7 @@ CODE: dict[str, set[str]] = {
     "figures.curves": FIGURE,
     "figures.style": FIGURE,
     "evaluate.table": TABLE,
-    "report.findings": REPORT,
+    "report.make": REPORT,
 }
 """The same after an edit of a module of the package."""
 

@@ -16,7 +16,7 @@ from reporting import CONSTANT, HARM, HOSTILE, PAPER, SEEDS, job_of, write_repor
 from minbert.evaluate.reading import GUESS, Of
 from minbert.evaluate.text import read_csv
 from minbert.plan.plan import Plan
-from minbert.report.findings import Paper, against_papers, read_papers, unlearned
+from minbert.report.make import Paper, against_papers, read_papers, unlearned
 
 
 class Page(HTMLParser):

@@ -12,14 +12,13 @@ from factories import predictions, put_rows
 from reporting import HARM, job_of
 
 from minbert.data.examples import ROWS
-from minbert.evaluate.reading import Of, Predicted, Score
+from minbert.evaluate.reading import Of, Predicted, Score, over_runs
 from minbert.plan.plan import Plan
-from minbert.report.findings import (
+from minbert.report.make import (
     WORST,
     Paper,
     cases,
     leaked,
-    over_runs,
     predicted,
     read_papers,
     worst,
@@ -91,7 +90,7 @@ def test_the_worst_examples_have_the_largest_mean_error(
     texts = [row["texts"] for row in rows if row["task"] == "Paraphrase"]
     assert all(len(pair) == 2 and pair[1].startswith("another ") for pair in texts)
     assert any(HARM in first and "[31m" in first and "\x1b" not in first for first, _ in texts)
-    monkeypatch.setattr("minbert.report.findings.LONGEST", 20)
+    monkeypatch.setattr("minbert.report.make.LONGEST", 20)
     cut = [text for row in worst(job, paper) for text in row["texts"]]
     assert max(map(len, cut)) <= 20 and any(text[-1] == "…" for text in cut)
 

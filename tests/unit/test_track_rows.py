@@ -18,11 +18,10 @@ from minbert.evaluate.reading import SCHEMA
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.store.plans import SCORES, write_plan
-from minbert.track.experiments import CURVES, VIEW, view_tag
 from minbert.track.follower import Follower
 from minbert.track.journal import Attempt, Journal, attempts, newest_attempts
 from minbert.track.runs import PARENTS, log_imported_runs, record_rows
-from minbert.track.store import Tag, open_store
+from minbert.track.store import CURVES, VIEW, Tag, open_store, view_tag
 
 FACTS = {
     **{"title": "Sharing", "description": "How much\n to share?", "rule": "plain"},

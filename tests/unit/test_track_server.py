@@ -19,11 +19,10 @@ from serving import free_port, serving
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.commands.cli import main
-from minbert.track.experiments import table_url
 from minbert.track.follower import Follower
 from minbert.track.journal import attempts
 from minbert.track.store import check_store, open_store
-from minbert.track.ui import serve
+from minbert.track.ui import serve, table_url
 
 
 def ask(address: str, path: str) -> bytes:

@@ -182,3 +182,35 @@ def read_predicted(paths: Iterable[Path], task: str) -> Predicted:
         np.array([table["prediction"] for table in cut], float),
         np.array([of[:, :outputs] for of in sides]),
     )
+
+
+class OverRuns(NamedTuple):
+    """What runs predict: the commonest class or mean value, the mean error, how many are right.
+
+    An error is 1 minus the probability of the label, or the distance from it; of classes without
+    probabilities, as from a lean bundle, 1 if wrong. A value is right within a tenth of the labels'
+    range (of STS half a point).
+    """
+
+    said: Floats
+    error: Floats
+    right: Floats
+
+
+def over_runs(task: str, one: Predicted) -> OverRuns:
+    """Return what runs predict of a task, example by example."""
+    known, right = TASKS[task], one.prediction == one.label
+    if known.kind == "regression":
+        said, error = one.prediction.mean(axis=0), np.abs(one.prediction - one.label)
+        right = error <= (known.high - known.low) / 10
+    else:
+        classes = range(round(known.high) + 1)
+        said = np.argmax([(one.prediction == of).sum(axis=0) for of in classes], axis=0)
+        if not one.scores.size:
+            error = ~right
+        elif known.kind == "binary":
+            error = np.abs(one.scores[:, :, 0] - one.label)
+        else:
+            places = one.label.astype(int)[None, :, None]
+            error = 1 - np.take_along_axis(one.scores, places, 2)[:, :, 0]
+    return OverRuns(said.astype(float), error.mean(axis=0), right.sum(axis=0).astype(float))

@@ -188,17 +188,17 @@ def _section(about: Line, heading: str, rows: Sequence[Line]) -> Section:
     notes: dict[str, str] = {}
     cells: list[dict[Head, str]] = []
     for row in rows:
-        number = ""
+        mark = ""
         if said := "; ".join(filter(None, (row["note"], row["reason"]))):
-            number = " " + notes.setdefault(said, f"[{len(notes) + 1}]")
-        line = {("", "Row"): row["row"] + number, ("", "Split"): row["split"]}
+            mark = " " + notes.setdefault(said, f"[{len(notes) + 1}]")
+        line = {("", "Row"): row["row"] + mark, ("", "Split"): row["split"]}
         for name, head in ours.items():
             if published:
-                line[head[0], "paper"] = _number(row["figures"].get(name))
+                line[head[0], "paper"] = number(row["figures"].get(name))
             line[head] = _ours(about, row, name)
         scores = row["scores"]
         last = scores[own].last if own in scores else None
-        line["Overall", "last epoch" + OWN_RULE] = "" if last is None else _number(last)
+        line["Overall", "last epoch" + OWN_RULE] = "" if last is None else number(last)
         line["", "Δm (%)"] = _ours(about, row, DELTA_M) if DELTA_M in scores else ""
         line["", "n"] = str(row["seeds"])
         for where, column in (("here", "parameters"), ("BERT-base", "parameters_bert_base")):
@@ -213,7 +213,7 @@ def _section(about: Line, heading: str, rows: Sequence[Line]) -> Section:
             # Rows with tasks of their own have other floors.
             floor, *others = {score.floor for score in of_split if score} or {None}
             if floor is not None and not others:
-                line[head] = _number(floor)
+                line[head] = number(floor)
         floors += [line] * (len(line) > 2)
     heads = [head for head in cells[0] if any(line[head] for line in cells)]
     above, lines = (
@@ -241,7 +241,8 @@ def _ours(about: Line, row: Line, name: str) -> str:
     return NO_LABELS if row["split"] == "test" else NOT_RUN
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
+    """Return a score as a cell."""
     return ABSENT if value is None else f"{value:.3f}"
 
 

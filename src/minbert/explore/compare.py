@@ -15,11 +15,10 @@ import pandas as pd
 
 from minbert.base.errors import UserError
 from minbert.evaluate.bootstrap import System, difference, resampled
-from minbert.evaluate.reading import Predicted, read_predicted
+from minbert.evaluate.reading import Predicted, over_runs, read_predicted
 from minbert.evaluate.scoring import Floats, averaged
 from minbert.plan import describe as plans
 from minbert.predict.resolve_run import TEXTS, ResolvedVariant, find, versions
-from minbert.report.findings import over_runs
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.store.plans import read_description
 

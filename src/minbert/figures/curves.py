@@ -1,4 +1,4 @@
-"""Curves over epochs: losses, scores, single runs, a paper's tables by epoch, cosines."""
+"""What runs recorded: losses, scores, a paper's tables by epoch, cosines, a fusion's attention."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -18,7 +18,7 @@ from minbert.figures.read import (
     task_title,
     title_of,
 )
-from minbert.spec.figures import Curves
+from minbert.spec.figures import Curves, Options
 from minbert.spec.task import TASKS
 
 DEV, TRAIN = style.LOOKS[:2]
@@ -225,3 +225,36 @@ def _cosines(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
         "over all of training, before surgery.",
         f"{_LINES} Running means over {options.smooth:.0%} of the run; faint: as logged.",
     ]
+
+
+def fusion_attention(options: Options, inputs: Inputs) -> Drawn:
+    """Draw a panel for each fusion of the variants (Pfeiffer et al., 2021, Figure 4).
+
+    It has the mean attention over adapters. A row is a sublayer, with the first layer at the
+    bottom; a column is an adapter. A row is the mean over all tokens of the target's dev set, and
+    over seeds, and adds up to 1.
+    """
+    tables: dict[tuple[str, str, tuple[str, ...]], pd.DataFrame] = {}
+    for name, label in inputs.variants.items():
+        for stage in (of for of in inputs.about["stages"][name] if of["fused"]):
+            adapters = tuple(task_title(ref.partition("/")[2]) for ref in stage["fused"])
+            # Layers and adapters are in their order; each run has one value, at its best epoch.
+            for (_, task, metric), curve in inputs.curves(stage).items():
+                if metric.startswith("fusion_attention/"):
+                    _, layer, place, adapter = metric.split("/")
+                    of = label, task_title(task), adapters
+                    table = tables.setdefault(of, pd.DataFrame())
+                    table.loc[f"{layer} {place.replace('_', '-')}", adapter] = curve.mean().mean()
+    if not tables:
+        return None
+    figure, panels = style.panels(len(tables), 1.1 + 0.15 * max(map(len, tables.values())), 4)
+    for axes, ((label, target, adapters), upwards) in zip(panels, tables.items(), strict=True):
+        table = upwards[::-1].set_axis([style.shorten(at, 12) for at in adapters], axis=1)
+        style.heat_map(axes, table, table.map("{:.2f}".format))
+        axes.tick_params(axis="y", labelsize=5.5)
+        axes.tick_params(axis="x", rotation=90)
+        axes.set_title(f"{style.shorten(label, 22)}\ntarget: {target}", loc="right")
+        axes.set_xlabel("adapter")
+    panels[0].set_ylabel("layer")
+    said = "Mean over the tokens of the target's dev set, and over seeds. Rows add up to 1."
+    return figure, [said]

@@ -127,11 +127,6 @@ class PaperScores:
             found = {of.variant: over[of] for of in self.scores if of.measure == measure}
             self.means |= {measure: found} if found else {}
 
-    @property
-    def shown(self) -> list[Interval]:
-        """All means."""
-        return [one for found in self.means.values() for one in found.values()]
-
     def get(self, variant: str, measure: str) -> Interval | None:
         """Return the mean of a variant; None without scores."""
         return self.means.get(measure, {}).get(variant)

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from minbert.evaluate.reading import Of
@@ -29,8 +28,8 @@ _ASIDE = 0.08  # of two values' distance: how far the points of two lines at one
 
 def _against(
     paper: PaperScores, lines: Sequence[tuple[str, Mapping[str, float]]], xlabel: str
-) -> tuple[Figure, list[Axes]]:
-    """Return a figure with a panel for each measure, and its axes.
+) -> tuple[Figure, str]:
+    """Return a figure with a panel for each measure, and the note on its points.
 
     A line has a label, and its variants stand at these places on the x axis.
     """
@@ -46,7 +45,7 @@ def _against(
         floors = paper.draw_floors(axes, found, measure)
         limits = style.ends(found.values(), floors)
         axes.set(xlabel=xlabel, ylabel=title_of(measure), ylim=limits)
-    return figure, panels
+    return figure, points_note([one for found in paper.means.values() for one in found.values()])
 
 
 def sweep(options: Sweep, inputs: Inputs) -> Drawn:
@@ -59,12 +58,12 @@ def sweep(options: Sweep, inputs: Inputs) -> Drawn:
     for number, (label, values) in enumerate(options.lines.items()):
         aside = _ASIDE * (number - (len(options.lines) - 1) / 2)
         lines.append((label, {name: ticks.index(x) + aside for name, x in values.items()}))
-    figure, panels = _against(paper, lines, options.x)
-    for axes in panels:
+    figure, note = _against(paper, lines, options.x)
+    for axes in figure.axes:
         axes.set_xticks(range(len(ticks)), [f"{x:g}" for x in ticks])
     return figure, [
         f"Scores on dev; overall: {paper.overall}. {FLOOR}",
-        points_note(paper.shown),
+        note,
     ]
 
 
@@ -76,8 +75,8 @@ def score_parameters(_: Options, inputs: Inputs) -> Drawn:
     if not paper.means:
         return None
     lines = [(inputs.variants[name], {name: sizes[name]}) for name in sizes]
-    figure, panels = _against(paper, lines, "Parameters (millions)")
-    for axes, found in zip(panels, paper.means.values(), strict=True):
+    figure, note = _against(paper, lines, "Parameters (millions)")
+    for axes, found in zip(figure.axes, paper.means.values(), strict=True):
         x, means = zip(*sorted((sizes[name], one.mean) for name, one in found.items()), strict=True)
         best = np.maximum.accumulate(means)
         axes.step(x, best, where="post", **style.ZERO, label="front")
@@ -85,7 +84,7 @@ def score_parameters(_: Options, inputs: Inputs) -> Drawn:
         "Scores on dev of variants whose parameters are counted; overall: "
         f"{paper.overall}. Front: the highest mean of variants with as many or fewer parameters. "
         f"{FLOOR}",
-        points_note(paper.shown),
+        note,
     ]
 
 
@@ -95,33 +94,32 @@ def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn:
     Markers are hollow, so that those that lie on others hide none; of published scores on test they
     are filled.
     """
-    points = [
-        (n, about["paper"], title_of(of.measure), of.split == "test", x, y)
-        for n, about in enumerate(inputs.papers)
-        for of, x, y in _points(options.against, inputs, about)
-    ]
-    if not points:
+    found = {title_of(measure): list[tuple[Any, ...]]() for measure in (*TASKS, "overall")}
+    for n, about in enumerate(inputs.papers):
+        for of, x, y in _points(options.against, inputs, about):
+            test = of.split == "test"
+            look = style.look(n) | {"markersize": 4, "fillstyle": "full" if test else "none"}
+            point = x, y, look, about["paper"] + ", on test" * test
+            found[title_of(of.measure)].append(point)
+    shown = {title: points for title, points in found.items() if points}
+    if not shown:
         return None
     said, over = "Variants that were scored on test.", OVER
     if options.against == "published":
         said = "Numbers of the papers' tables, where we have a score on the same split."
         over = "seeds for a single run, as in the papers (Student t)"
-    there = {point[2] for point in points}
-    titles = [title for title in map(title_of, (*TASKS, "overall")) if title in there]
-    figure, panels = style.panels(len(titles), 2.5)
-    for axes, title in zip(panels, titles, strict=True):
-        shown = [point for point in points if point[2] == title]
-        limits = style.ends(side for *_, x, y in shown for side in (x, y))
+    figure, panels = style.panels(len(shown), 2.5)
+    for axes, (title, points) in zip(panels, shown.items(), strict=True):
+        limits = style.ends(side for point in points for side in point[:2])
         axes.plot(limits, limits, **style.ZERO, label="equal scores")
-        axes.set(xlim=limits, ylim=limits, title=f"{title}\nn = {len(shown)}")
+        axes.set(xlim=limits, ylim=limits, title=f"{title}\nn = {len(points)}")
         axes.set(xlabel=options.against, ylabel="test" if options.against == "dev" else "ours")
         axes.locator_params(nbins=6, steps=[1, 2, 5, 10])
-        for n, paper, _, test, x, y in shown:
-            look = style.look(n) | {"markersize": 4, "fillstyle": "full" if test else "none"}
-            style.point(axes, x, y, look, paper + ", on test" * test)
+        for point in points:
+            style.point(axes, *point)
     return figure, [
         f"{said} Overall: a plain or normalised mean, by each paper's own rule.",
-        points_note([y for *_, y in points], over),
+        points_note([y for points in shown.values() for _, y, *_ in points], over),
     ]
 
 

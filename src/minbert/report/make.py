@@ -1,30 +1,64 @@
-"""Making the report: what the page shows, and how it becomes HTML."""
+"""The report: one page of what it finds: best variants, warnings, tables, worst examples."""
 
 import base64
 import hashlib
 import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from statistics import median
+from textwrap import shorten
+from typing import Any, NamedTuple
 
 import jinja2
+import numpy as np
 import yaml
 from PIL import Image
 
 from minbert.base.environment import commit
 from minbert.base.files import write_text
-from minbert.base.progress import duration
+from minbert.base.progress import counted, duration
+from minbert.data.parquet import read_file
 from minbert.evaluate import claims
 from minbert.evaluate.index import in_words
-from minbert.evaluate.reading import FAVOURED, GUESS
-from minbert.evaluate.seeds import Interval
-from minbert.evaluate.table import FAILED, SCORED, remarks, sections, table_rows
-from minbert.evaluate.text import read_csv
-from minbert.report import findings
+from minbert.evaluate.reading import (
+    FAVOURED,
+    GUESS,
+    Predicted,
+    Scores,
+    over_runs,
+    read_predicted,
+    read_scores,
+    score_title,
+    tested,
+)
+from minbert.evaluate.scoring import score_task
+from minbert.evaluate.seeds import Interval, over_seeds, ranked
+from minbert.evaluate.table import FAILED, SCORED, number, remarks, sections, table_rows
+from minbert.evaluate.text import Line, one_line, read_csv
+from minbert.spec.published import FIGURES
+from minbert.spec.task import TASKS
 from minbert.store.job import Job
+from minbert.store.plans import read_description, sound
 
+ENVIRONMENT = ("commit", "device", "precision", "threads", "python", "platform", "packages")
+WORST = 15  # examples of each task
+LONGEST = 300  # characters of a text that are shown; a review has thousands
+TITLES = {"other": "Other tasks", "overall": "Overall"}
 YAML: Any = {"default_flow_style": None, "sort_keys": False, "allow_unicode": True, "width": 96}
 COMMAND = "command.txt"
 """The file in the logs with the command of the workflow that is running, or ran last."""
+
+
+class Paper(NamedTuple):
+    """A paper in a report: what the plan says `about` it (`plan.outputs`), and its scores.
+
+    `trained` are those on dev of each task, of the variants that train something.
+    """
+
+    name: str
+    about: Mapping[str, Any]
+    scores: Scores
+    trained: Scores
 
 
 def make(job: Job) -> None:
@@ -47,7 +81,7 @@ def make(job: Job) -> None:
         "early": lambda cells: (cells[0], cells[-1], *cells[1:-1]),
         "status": lambda status: {SCORED: "", FAILED: "failed"}.get(status, "absent"),
         "hash": _hash,
-        "score": lambda value: "—" if value is None else f"{value:.3f}",
+        "score": number,
     }
     page = environment.get_template("page.html.j2").render(_page(job))
     write_text(job.out / "report.html", page)
@@ -60,20 +94,20 @@ def _hash(text: str) -> str:
 
 def _page(job: Job) -> dict[str, Any]:
     """Return what the templates show; files of data, runs and figures may be missing."""
-    spec, papers, index = job.spec, list(findings.read_papers(job)), read_csv(job.need("index"))
-    command, runs = job.root / "logs" / COMMAND, findings.records(job, "run")
-    where = findings.environments(runs)
-    claimed = findings.spec_of(job, "claims") if "claims" in job.described["needs"] else {}
+    spec, papers, index = job.spec, list(read_papers(job)), read_csv(job.need("index"))
+    command, runs = job.root / "logs" / COMMAND, records(job, "run")
+    where = environments(runs)
+    claimed = spec_of(job, "claims") if "claims" in job.described["needs"] else {}
     return {
         "spec": spec,
         "index": index,
         "in_words": in_words,
         "guess": GUESS,
         "favoured": FAVOURED[spec["selection_split"]],
-        "best": list(findings.best_variants(papers, index)),
-        "against_papers": list(findings.against_papers(index)),
-        "unlearned": findings.unlearned(papers),
-        "cases": findings.cases(job, papers, index, where["commit"]),
+        "best": list(best_variants(papers, index)),
+        "against_papers": list(against_papers(index)),
+        "unlearned": unlearned(papers),
+        "cases": cases(job, papers, index, where["commit"]),
         "claims": claims,
         "claimed": claimed,
         "lines": read_csv(job.need("claims")) if claimed else [],
@@ -88,20 +122,20 @@ def _page(job: Job) -> dict[str, Any]:
     }
 
 
-def _paper(job: Job, paper: findings.Paper) -> dict[str, Any]:
+def _paper(job: Job, paper: Paper) -> dict[str, Any]:
     rows = table_rows(job, paper.about)
     return {
         **paper._asdict(),
         "rows": rows,
         "sections": sections(paper.about, rows),
-        "worst": list(findings.worst(job, paper)),
+        "worst": list(worst(job, paper)),
         "remarks": [*remarks(paper.about, rows), *paper.about["footnotes"]],
     }
 
 
 def picture(job: Job, name: str) -> dict[str, Any]:
     """Return a figure; its `source` in the page is a data URL, "" if it was not drawn."""
-    spec, path = findings.spec_of(job, f"figure.{name}"), job.need(f"figure.{name}")
+    spec, path = spec_of(job, f"figure.{name}"), job.need(f"figure.{name}")
     found = {"name": name, "paper": spec["paper"], "source": "", **spec["draw"]}
     if path.is_file():
         packed, size = webp(path, 2)  # sharp on a screen; the page links the file for print
@@ -117,3 +151,203 @@ def webp(path: Path, shrink: int = 1) -> tuple[bytes, tuple[int, int]]:
         small = image.convert("RGB").reduce(shrink).quantize(128, dither=Image.Dither.NONE)
         small.convert("RGB").save(packed, "WEBP", lossless=True)
         return packed.getvalue(), small.size
+
+
+def spec_of(job: Job, name: str) -> dict[str, Any]:
+    """Return the spec of the node that a need comes from."""
+    need = job.described["needs"][name]
+    return read_description(job.root, need["kind"], need["key"])["spec"]
+
+
+def records(job: Job, prefix: str) -> dict[str, dict[str, Any]]:
+    """Return the record of each need `PREFIX.` that can be read, by the rest of its name."""
+    paths = job.needs(prefix).items()
+    return {name: record for name, path in paths if (record := sound(path))}
+
+
+def read_papers(job: Job) -> Iterator[Paper]:
+    """Yield the papers of a report in the order of the grids."""
+    for name in job.spec["papers"]:
+        about = spec_of(job, f"table.{name}")
+        scores = read_scores(job.need(f"scores.{name}"), name)
+        names = [of["name"] for of in about["variants"] if of["tasks"] or of["tried"]]
+        trained = {
+            of: by_seed
+            for of, by_seed in scores.items()
+            if of.split == "dev" and of.measure in TASKS and of.variant in names
+        }
+        yield Paper(name, about, scores, trained)
+
+
+def predicted(job: Job, paper: Paper, task: str) -> Predicted:
+    """Return what the runs of a paper predict of a task, each run once."""
+    runs = {
+        job.need(f"run.{score.key}.{seed}").with_name("predictions.parquet"): None
+        for of, by_seed in paper.trained.items()
+        if of.measure == task
+        for seed, score in by_seed.items()
+    }
+    return read_predicted(runs, task)
+
+
+def best_variants(papers: Sequence[Paper], index: Sequence[Line]) -> Iterator[dict[str, Any]]:
+    """Yield the best variant of each paper by its own overall dev score, if one has any.
+
+    `published` is the best overall score on dev that the paper gives.
+    """
+    for name, about, scores, _ in papers:
+        means = over_seeds(scores, about["overall_tasks"])
+        best = next(iter(ranked(scores, about["rule"])), None)
+        lines = (line for line in index if (line["paper"], line["split"]) == (name, "dev"))
+        yield {
+            "paper": name,
+            "rule": about["rule"],
+            "label": best and about["labels"][best.variant],
+            "ours": best and means[best],
+            "published": max(
+                (float(of) for line in lines if (of := line["overall_published"])), default=None
+            ),
+        }
+
+
+def against_papers(index: Sequence[Line]) -> Iterator[str]:
+    """Yield the medians over rows of our scores on dev minus the papers'."""
+    lines = [line for line in index if line["split"] == "dev"]
+    for name in FIGURES:
+        pairs = ((line[f"{name}_ours"], line[f"{name}_published"]) for line in lines)
+        if gaps := [float(ours) - float(theirs) for ours, theirs in pairs if ours and theirs]:
+            title = TASKS[name].title if name in TASKS else TITLES[name]
+            said = f"{title} {median(gaps):+.3f} ({counted(len(gaps), 'row')})"
+            yield said.replace("-", "\N{MINUS SIGN}")
+
+
+def unlearned(papers: Sequence[Paper]) -> dict[str, Any]:
+    """Return the scores that are not above their floor, from the dev scores of all runs.
+
+    `tested` counts the distinct scores of a run on a task, `above` those above their floor at the
+    5 % level, and `single` those below whose run predicts one class or number. `constant` and `low`
+    name the cases below, variant by variant; the first those whose run predicts one class.
+    """
+    cases: dict[bool, list[str]] = {True: [], False: []}  # by whether all predictions are the same
+    for paper in papers:
+        for of, by_seed in paper.trained.items():
+            low = {seed: score for seed, score in by_seed.items() if score.learned is False}
+            for constant, found in cases.items():
+                seeds = [seed for seed in low if bool(low[seed].constant) is constant]
+                if seeds:
+                    values = ", ".join(f"{low[seed].value:.3f}" for seed in seeds)
+                    found.append(
+                        f"{paper.name} / {paper.about['labels'][of.variant]}: "
+                        f"{TASKS[of.measure].title} {values}; floor {low[seeds[0]].floor:.3f} "
+                        f"(seed {', '.join(map(str, seeds))})"
+                    )
+    runs = tested(paper.scores for paper in papers).values()
+    below = [bool(score.constant) for score in runs if not score.learned]
+    counts = {"tested": len(runs), "above": len(runs) - len(below), "single": sum(below)}
+    return {**counts, "constant": cases[True], "low": cases[False]}
+
+
+def leaked(job: Job, papers: Sequence[Paper]) -> Iterator[str]:
+    """Yield for each task and paper how runs' scores on dev change without what train has, too.
+
+    Whether train has a text is known without the texts, as in bundles. All of dev is not all, if a
+    half of it chose the epochs.
+    """
+    wanted = {"split": "dev", "in_train": True}
+    for task, path in job.needs("rows").items():
+        ids = read_file(path, ["id"], wanted)["id"].to_pylist() if path.is_file() else []
+        for paper in papers:
+            if not ids or task not in {of.measure for of in paper.trained}:
+                continue
+            one = predicted(job, paper, task)
+            clean = ~np.isin(one.ids, ids)
+            if 0 < np.sum(clean) < len(clean):
+                changes = [
+                    score_task(task, said[clean], one.label[clean])
+                    - score_task(task, said, one.label)
+                    for said in one.prediction
+                ]
+                yield (
+                    f"{paper.name}: {score_title(task)} without {np.sum(~clean):,} of "
+                    f"{len(clean):,} examples: median {median(changes):+.4f}, from "
+                    f"{min(changes):+.4f} to {max(changes):+.4f}"
+                )
+
+
+def environments(runs: Mapping[str, Line]) -> dict[str, list[str]]:
+    """Return each distinct value of what the runs with these records ran on."""
+    places = [
+        of | {"packages": ", ".join(f"{name} {o}" for name, o in sorted(of["packages"].items()))}
+        for of in (record["environment"] for record in runs.values())
+    ]
+    return {
+        name: [*dict.fromkeys(str(of[name]) for of in places if of.get(name))]
+        for name in ENVIRONMENT
+    }
+
+
+def cases(
+    job: Job, papers: Sequence[Paper], index: Sequence[Line], commits: Iterable[str]
+) -> dict[str, list[str]]:
+    """Return what each warning of the page is about, by its name there."""
+    data = {TASKS[task].title: report for task, report in records(job, "data").items()}
+
+    def counts(name: str, noun: str) -> list[str]:
+        return [
+            f"{task}: {counted(n, noun)} of {where}"
+            for task, report in data.items()
+            for where, n in report.get(name, {}).items()
+            if n
+        ]
+
+    return {
+        "failed": [f"{paper} / {name}: {why}" for (paper, name), why in job.failures.items()],
+        "missing": [
+            f"{line['paper']} / {line['row']} ({line['split']}): "
+            + "; ".join(filter(None, (line["status"], line["reason"])))
+            for line in index
+            if line["status"] != SCORED
+        ],
+        "overlaps": counts("overlaps", "text"),
+        "leaked": list(leaked(job, papers)),
+        "rejected": counts("rejected", "row"),
+        "unlearnable": [
+            f"{t}: {said}" for t, of in data.items() for said in of.get("warnings", [])
+        ],
+        "textless": [
+            TASKS[task].title for task, path in job.needs("examples").items() if not path.is_file()
+        ],
+        "labelled": [
+            f"{TASKS[task].title}: {of['labelled']:,} of {of['rows']:,} test rows"
+            for task, of in records(job, "labels").items()
+        ],
+        "uncommitted": [commit for commit in commits if commit.endswith("+")],
+    }
+
+
+def worst(job: Job, paper: Paper) -> Iterator[dict[str, Any]]:
+    """Yield the examples with the largest mean error over all runs of the paper, task by task.
+
+    Tasks without texts, as from a bundle, have none: ids alone tell nothing.
+    """
+    has = {of.measure for of in paper.trained}
+    for task, known in TASKS.items():
+        if task not in has or not (examples := job.need(f"examples.{task}")).is_file():
+            continue
+        one = predicted(job, paper, task)
+        over = over_runs(task, one)
+        chosen = np.argsort(-over.error, kind="stable")[:WORST].tolist()
+        wanted = {"id": [one.ids[n] for n in chosen]}
+        table = read_file(examples, ("id", "sentence1", "sentence2"), wanted).to_pylist()
+        texts = {row.pop("id"): [one_line(of) for of in row.values() if of] for row in table}
+        for n in chosen:
+            values = one.label[n], over.said[n]
+            label, said = (known.names[int(of)] if known.names else f"{of:.3g}" for of in values)
+            yield {
+                "texts": [shorten(text, LONGEST, placeholder="…") for text in texts[one.ids[n]]],
+                "task": known.title,
+                "label": label,
+                "said": said,
+                "error": f"{over.error[n]:.2f}",
+                "right": f"{over.right[n]:.0f} of {len(one.prediction)}",
+            }

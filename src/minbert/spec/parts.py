@@ -10,7 +10,8 @@ from typing import Any
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.figures import FIGURE_KINDS
 
-_DRAWN_IN = dict.fromkeys(("ranking", "ladder", "stability", "transfer"), "rows")
+_DRAWN_IN = {"fusion-attention": "curves"}
+_DRAWN_IN |= dict.fromkeys(("ranking", "ladder", "stability", "transfer"), "rows")
 _DRAWN_IN |= dict.fromkeys(("calibration", "confusion-matrix", "sts-scatter"), "predictions")
 _DRAWN_IN |= dict.fromkeys(("published-reproduced", "score-parameters", "sweep"), "scatter")
 

@@ -19,7 +19,6 @@ from minbert.base.locks import take
 from minbert.base.progress import counted
 from minbert.spec.task import use_tasks_of
 from minbert.store.plans import read_plan, stage_rows
-from minbert.track.experiments import note, views
 from minbert.track.journal import FOLLOWER, Attempt, attempts
 from minbert.track.runs import PARENTS, log_imported_runs
 from minbert.track.store import (
@@ -27,9 +26,11 @@ from minbert.track.store import (
     Tag,
     attempt_runs,
     first_line,
+    note,
     open_store,
     say,
     tracking_uri,
+    views,
 )
 
 if TYPE_CHECKING:

@@ -1,20 +1,26 @@
 """The MLflow store: where it is, how MLflow should run, how it is made, and our names in it.
 
+A paper is an experiment there, with a description, and the views of its rows and of its curves.
 mlflow is imported only when a store is opened.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
 import sys
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import whole
+from minbert.spec.protocol import OVERALL_TASKS
+from minbert.spec.task import TASKS
+from minbert.track.journal import BEST, TEST
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -155,3 +161,65 @@ def attempt_runs(client: MlflowClient) -> dict[str, Run]:
         found |= {run.data.tags[Tag.ATTEMPT]: run for run in page}
         token = page.token
     return found
+
+
+VIEW, CURVES = "minbert", "minbert-curves"
+"""The views of a paper's experiment: its rows, until there are any its runs; all runs' curves."""
+_SCORE = f"{BEST}/overall"
+_LEGEND = """One run for each row of the paper's table, with the runs of its stages and seeds \
+below it.
+
+`best/TASK` is the dev score of the weights that were kept (best epoch), `test/TASK` their test \
+score. A row has the mean over its `n` seeds, and the 95 % interval in `best/TASK/low` and \
+`best/TASK/high`. The tag `learned` names the tasks whose score is above the floor at the 5 % \
+level, `not_learned` the others. `train/` and `dev/` hold the curves (step: optimiser steps). A \
+run that was repeated, or that no variant needs any more, says so in its tag `minbert.superseded` \
+and is left out of both views.
+"""
+
+
+def view_tag(view: str) -> str:
+    """Return the tag of an experiment that holds a view."""
+    return f"mlflow.sharedViewState.{view}"
+
+
+def note(facts: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the tag with the description (Markdown) of a paper's experiment.
+
+    `facts` are the plan's (`Plan.publication`); nobody need know them.
+    """
+    said = ""
+    if facts is not None:
+        said = f"""**{facts["title"]}.** {" ".join(facts["description"].split())}
+
+- Grid: `{facts["file"]}`
+- Data: {facts["source"]}; backbone: {facts.get("encoder", facts["backbone"])}
+- Overall score: `{facts["rule"]}` (see the documentation's statistics)
+
+"""
+    return {"mlflow.note.content": said + _LEGEND}
+
+
+def views(facts: Mapping[str, Any] | None, *, rows: bool = False) -> dict[str, str]:
+    """Return the tags with the views of a paper's experiment; its table shows `rows`, or else runs.
+
+    Both are ordered by the overall score, the highest first. Runs that are nested below rows would
+    hide their curves.
+    """
+    tasks = facts["datasets"] if facts else OVERALL_TASKS
+    names = ["overall", *(task for task in TASKS if task in tasks)]
+    best, test = ([f"metrics.`{split}/{name}`" for name in names] for split in (BEST, TEST))
+    runs = [*best, "params.`variant`", "params.`stage`", "params.`tasks`", "params.`seed`"]
+    mean = [*best, f"metrics.`{_SCORE}/low`", f"metrics.`{_SCORE}/high`", "metrics.`n`", *test]
+    shown = {CURVES: (runs, "IS NULL"), VIEW: (mean, "IS NOT NULL") if rows else (runs, "IS NULL")}
+    return {
+        view_tag(name): json.dumps(
+            {
+                "selectedColumns": [*columns, "tags.`learned`", "tags.`not_learned`"],
+                "searchFilter": f"tags.`{Tag.ROW}` {kind} AND tags.`{Tag.SUPERSEDED}` = 'no'",
+                "orderByKey": f"metrics.`{_SCORE}`",
+                "chartsSearchFilter": "^(dev|train)/",
+            }
+        )
+        for name, (columns, kind) in shown.items()
+    }

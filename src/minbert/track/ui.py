@@ -12,7 +12,6 @@ from pathlib import Path
 
 from minbert.base.errors import UserError
 from minbert.track import store
-from minbert.track.experiments import CURVES, VIEW, table_url, view_tag
 
 HOST = "127.0.0.1"
 
@@ -83,11 +82,19 @@ def _print_tables(root: Path, address: str) -> None:
     public = store.shown(address)
     try:
         found = store.open_store(root).search_experiments(order_by=["name"])
-        ours = [experiment for experiment in found if view_tag(VIEW) in experiment.tags]
+        ours = [experiment for experiment in found if store.view_tag(store.VIEW) in experiment.tags]
     except Exception:  # One that requires a login: the browser can still ask for it.
         ours = []
     for experiment in ours:
-        for view, said in ((VIEW, experiment.name), (CURVES, "  curves")):
+        for view, said in ((store.VIEW, experiment.name), (store.CURVES, "  curves")):
             print(f"{said}: {table_url(public, experiment.experiment_id, view)}", flush=True)
     if not ours:
         print(f"MLflow: {public}/#/experiments (no run is stored yet)", flush=True)
+
+
+def table_url(server: str, experiment_id: str, view: str = store.VIEW) -> str:
+    """Return the address that opens an experiment's table, or the curves of its runs."""
+    # Without the type, the page opens with its table for language models.
+    view += "&compareRunsMode=CHART" if view == store.CURVES else ""
+    runs = f"{server}/#/experiments/{experiment_id}/runs"
+    return f"{runs}?workflowType=machine_learning&viewStateShareKey={view}"
