@@ -13,7 +13,7 @@ import yaml
 
 from minbert.base.files import write_text
 from minbert.spec.config import load_config
-from minbert.spec.published import FIGURES, Published, read_published
+from minbert.spec.published import Published, read_published
 from minbert.spec.resolve import Grid, Stage, Variant, resolve
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TaskSpec
@@ -54,7 +54,7 @@ def _defaults() -> dict[str, Any]:
 def _variant(grid: Grid, variant: Variant, reported: list[Published]) -> Iterator[str]:
     yield f"\n### {grid.paper} / {variant.name}\n"
     for row in reported:
-        figures = ", ".join(f"{name} {row.figures[name]}" for name in FIGURES if row.figures[name])
+        figures = ", ".join(f"{name} {value}" for name, value in row.figures.items())
         where = "In the text" if row.table == "text" else f"Table {row.table}"
         note = f" ({row.note})" if row.note else ""
         yield f"{where}, {row.row}, {row.split}: {figures}{note}.\n"

@@ -66,13 +66,13 @@ def test_a_figure_in_another_format_and_size(
         main(["figure", f"{PAPER}/{name}", *words, "--results", str(finished.root)])
 
     small = tmp_path / "small.png"
-    draw("--format", "png", "--size", "3.3x2.5", "--out", str(small))
+    draw("--size", "3.3x2.5", "--out", str(small))
     assert capsys.readouterr().out.strip() == str(small)
     with Image.open(small) as image:
         assert image.size == (990, 750)  # 300 dpi
     texts = []
     for bare in ((), ("--no-title",)):
-        draw("--format", "svg", *bare, "--out", str(tmp_path / "drawn"))
+        draw(*bare, "--out", str(tmp_path / "drawn.svg"))
         texts.append((tmp_path / "drawn.svg").read_text("utf-8"))
     title, stamp = ">hybrid-bert: Multitask training loss</text", ">commit "
     assert title in texts[0] and stamp in texts[0]
@@ -80,7 +80,10 @@ def test_a_figure_in_another_format_and_size(
     with pytest.raises(SystemExit):
         draw("--size", "3.3x0.9")
     with pytest.raises(SystemExit):
+        draw("--out", str(tmp_path / "drawn.eps"))
+    with pytest.raises(SystemExit):
         draw(name="multitask-los")
     said = capsys.readouterr().err
     assert "argument --size: found '3.3x0.9', expected WxH" in said
+    assert "drawn.eps: expected a file that ends in .pdf, .png, .svg" in said
     assert f"Did you mean '{PAPER}/multitask-loss'?" in said

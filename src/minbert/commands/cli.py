@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from minbert import __version__
 from minbert.base.errors import UserError, did_you_mean, explain_os_error, printable
-from minbert.commands.figure import FORMATS as FIGURES
 from minbert.predict.inputs import FORMATS
 from minbert.spec.config import config_files, load_config
 
@@ -152,7 +151,7 @@ COMMANDS = {
         },
     ),
     "compare": Command(
-        "explore.compare:compare",
+        "explore.results:compare",
         "show how two variants differ, or one before and after an edit",
         {
             "one": _arg("VARIANT, PAPER/VARIANT, or either with @KEY for an earlier result", "A"),
@@ -169,12 +168,11 @@ COMMANDS = {
         "redraw a published figure",
         {
             "name": _arg("a figure in ROOT/figures", "PAPER/NAME"),
-            "--format": _arg("(default: that of FILE, or pdf)", choices=FIGURES, dest="form"),
             "--size": _arg(
                 "1 to 50 inches, with title and notes (default: as published)", "WxH", inches
             ),
             "--no-title": _flag("leave out the title and the stamp"),
-            "--out": _path("(default: NAME.FORMAT)", "FILE"),
+            "--out": _path("ends in .pdf, .png or .svg (default: NAME.pdf)", "FILE"),
         },
     ),
 }
@@ -240,7 +238,7 @@ def main(words: Sequence[str] = sys.argv[1:]) -> None:
     """
     try:
         said = _call(words)
-        if said is not None:
+        if said:
             lines = said if isinstance(said, Iterator) else [said]
             output = sys.stderr if words[0] in STEPS else sys.stdout
             print(printable("\n".join(map(str, lines))), file=output)

@@ -7,21 +7,20 @@ from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job
 from minbert.store.plans import describe_job, published_plans, read_plan
 
-FORMATS = ("pdf", "png", "svg")
+FORMATS = (".pdf", ".png", ".svg")
 
 
 def draw(
     root: Path,
     name: str,
-    form: str | None,
     size: tuple[float, float] | None,
     no_title: bool,
     out: Path | None,
 ) -> Path:
     """Draw `PAPER/NAME` from finished results under `root`, and return the file.
 
-    That is `out`, with the ending of the format; the format is `form`, else that of `out`, else
-    pdf. Without title there is no stamp. Runs that did not finish are named below it.
+    That is `out`, whose ending is its format (default: `NAME.pdf`). Without title there is no
+    stamp. Runs that did not finish are named below it.
     """
     from minbert.figures import make  # loads matplotlib
 
@@ -36,11 +35,11 @@ def draw(
         raise UserError(f"{root}: no published figure '{name}', which is PAPER/NAME.{near}")
     key, plan = known[name]
     use_tasks_of(read_plan(root, plan))
-    out = out or Path(Path(name).name)
-    form = form or (out.suffix[1:] if out.suffix[1:] in FORMATS else "pdf")
-    stem = out.with_suffix("") if out.suffix == f".{form}" else out
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    out = out or Path(f"{Path(name).name}.pdf")
+    if out.suffix not in FORMATS:
+        raise UserError(f"{out}: expected a file that ends in {', '.join(FORMATS)}")
+    out.parent.mkdir(parents=True, exist_ok=True)
     job = Job(root, describe_job(root, "figure", key, plan), None, 1)
-    made = job.spec, make.inputs_of(job), stem
-    make.draw(*made, bare=no_title, formats=(form,), size=size)
-    return stem.with_name(f"{stem.name}.{form}")
+    made = job.spec, make.inputs_of(job), out.with_suffix("")
+    make.draw(*made, bare=no_title, formats=(out.suffix[1:],), size=size)
+    return out

@@ -35,7 +35,7 @@ def make(job: Job) -> None:
         places = {"other": ours.get("other_task"), "overall": f"overall_{ours.get('overall_rule')}"}
         published, scores = [], []
         for name in FIGURES:
-            figure, score = row["figures"][name], ours.get(f"{places.get(name, name)}_mean")
+            figure, score = row["figures"].get(name), ours.get(f"{places.get(name, name)}_mean")
             line |= {f"{name}_published": figure, f"{name}_ours": score}
             if figure is not None:
                 published.append(f"{name} {figure:.3f}")
@@ -46,8 +46,7 @@ def make(job: Job) -> None:
     columns = [f"{figure}_{side}" for figure in FIGURES for side in ("published", "ours")]
     names = [*NAMES, "status", "seeds", *columns, "backbone", "reason", "keys"]
     write_csv(job.out / "index.csv", names, lines)
-    said = in_words(lines)
-    parts = [f"{said[0].upper()}{said[1:]}."]
+    parts = [f"{in_words(lines).capitalize()}."]
     if lines:
         parts += [MEASURES, markdown_table(cells)]
     backbones = dict.fromkeys(line["backbone"] for line in lines if line["backbone"])

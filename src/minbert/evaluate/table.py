@@ -96,7 +96,7 @@ def table_rows(job: Job, about: Line) -> list[dict[str, Any]]:
 
     `scores`: {measure: what the seeds come to} where it was scored, at the epoch that was best on
     dev; `seeds`: how many there are; `keys`: those of the trainings that the scores come from.
-    `figures`: {measure: what the paper has of it}; `given`: whether there are any.
+    `figures`: {measure: what the paper has of it}.
     `status`: a row without any of the scores that the paper gives, or of all if it gives none, is
     `not run`; `failed` if its variant did, or one of the settings that it tried; or `no labels` if
     it is a test row whose labels are not public. `reason` is said besides its note.
@@ -145,9 +145,8 @@ def _scored(row: Line, found: Scores, means: Mapping[Of, Interval]) -> dict[str,
     keys = {t: {score.key for score in ours[t].values()} for t in TASKS if t in ours}
     figures = published | {row["other_task"]: published.get("other")}
     figures |= dict.fromkeys(RULES, published.get("overall"))
-    given = any(figure is not None for figure in published.values())
     status = NOT_RUN
-    if any(figures.get(name) is not None for name in ours) or (ours and not given):
+    if any(figures.get(name) is not None for name in ours) or (ours and not published):
         status = SCORED
     elif row["split"] == "test" and any(of[:2] == (row["variant"], "dev") for of in found):
         status = NO_LABELS
@@ -159,7 +158,6 @@ def _scored(row: Line, found: Scores, means: Mapping[Of, Interval]) -> dict[str,
         "reason": f"here: {', '.join(dict.fromkeys(names))}" if choice and keys else "",
         "scores": {name: means[Of(*at, name)] for name in ours},
         "figures": figures,
-        "given": given,
         "seeds": len(set().union(*ours.values())),
         "keys": " ".join(sorted(set().union(*keys.values()))),
     }
@@ -233,7 +231,7 @@ def _ours(about: Line, row: Line, name: str) -> str:
         said = value.in_words(2, "+") if name == DELTA_M else value.in_words()
         return said + _marks(value) + fewer
     needed = about["overall_tasks"] if name in RULES else [name]
-    due = not row["given"] and {*needed} <= {*row["tasks"]}
+    due = not row["published"] and {*needed} <= {*row["tasks"]}
     if not due and row["figures"].get(name) is None:
         return ABSENT
     if row["status"] != SCORED:
@@ -284,7 +282,7 @@ def _marks(score: Interval) -> str:
 
 def _has_published(about: Line) -> bool:
     """Whether the paper gives a figure of any of its rows."""
-    return any(of is not None for row in about["rows"] for of in row["published"].values())
+    return any(row["published"] for row in about["rows"])
 
 
 def remarks(about: Line, rows: Sequence[Line]) -> list[str]:

@@ -208,9 +208,8 @@ def _cosines(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
         for n, (name, recorded) in enumerate(found.items()):
             curve, smooth = recorded.get(("train", key, metric)), options.smooth
             if metric == _BY_LAYER:
-                of_groups = [recorded.get(("train", key, group)) for group in groups]
-                means = {at: of.mean() for at, of in enumerate(of_groups) if of is not None}
-                curve, smooth = pd.DataFrame(means).T, 0
+                of_groups = (recorded.get(("train", key, of), pd.DataFrame()) for of in groups)
+                curve, smooth = pd.DataFrame([of.mean() for of in of_groups]), 0
             _line(axes, curve, style.look(n), inputs.variants[name], smooth)
             if metric == AFTER:
                 _line(axes, recorded.get(("train", key, BEFORE)), style.look(n), "", smooth)

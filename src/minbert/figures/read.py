@@ -179,8 +179,7 @@ def published(about: Mapping[str, Any]) -> Iterator[tuple[Of, float]]:
     for row in about["rows"]:
         names = {"overall": about["rule"], "other": row["other_task"]}
         for name, value in row["published"].items():
-            if value is not None:
-                yield Of(row["variant"], row["split"], names.get(name, name)), value
+            yield Of(row["variant"], row["split"], names.get(name, name)), value
 
 
 def points_note(shown: Sequence[Interval], over: str = OVER) -> str:

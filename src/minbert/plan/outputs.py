@@ -172,7 +172,7 @@ def _rows(plan: Plan, grid: Grid) -> Iterator[About]:
         tasks = {task for one in others or [variant] for task in one.scored}
         chosen, figures = () if variant.tried else others, row.get("figures", {})
         besides = [task for task in grid.tasks if task in tasks and task not in OVERALL_TASKS]
-        known = besides[0] if len(besides) == 1 and figures.get("other") is not None else None
+        known = besides[0] if len(besides) == 1 and "other" in figures else None
         yield {
             "row": row.get("row", variant.label),
             "variant": variant.name,

@@ -26,8 +26,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import whole, write_json
 from minbert.base.locks import exclusive_lock
 from minbert.data.parquet import read_file
-from minbert.evaluate.index import in_words
-from minbert.evaluate.text import read_csv, write_csv
+from minbert.evaluate.text import write_csv
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import KINDS, finished
@@ -71,7 +70,7 @@ def publish_one(root: Path, plan: str, name: str) -> None:
 
 
 def publish_partial(root: Path, plan: str) -> str:
-    """Publish what can be made from the runs that finished; return a summary in words.
+    """Publish what can be made from the runs that finished; say what could not be made, and why.
 
     A variant shows as failed, with the error, if the latest attempt at one of its stages ended in
     an error; as not run if it waits for such a stage or was not reached. A figure that cannot be
@@ -106,10 +105,8 @@ def publish_partial(root: Path, plan: str) -> str:
         for out, fault in undrawn.items():
             draw_fault(fault, out / "figure")
         _take(root, plan, record, made)
-        (key,) = (key for _, kind, key in record["shown"] if kind == "index")
-        index = in_words(read_csv(node_folder(made, "index", key) / "index.csv"))
     failed = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]
-    return "\n".join([*failed, *undrawn.values(), index])
+    return "\n".join([*failed, *undrawn.values()])
 
 
 def failed_variants(root: Path, variants: Iterable[Sequence[str]]) -> dict[tuple[str, str], str]:

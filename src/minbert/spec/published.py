@@ -61,7 +61,7 @@ FIGURES = ("sst", "para", "sts", "other", "overall")
 
 
 class Published(Spec):
-    """One row of a paper's table; figures that the paper does not give are None.
+    """One row of a paper's table, with the figures that the paper gives.
 
     `other_task` is the task of the figure `other`, if the variant has several.
     """
@@ -73,7 +73,7 @@ class Published(Spec):
     split: Literal["dev", "test"]
     other_task: KnownTask | Literal[""]
     note: str
-    figures: dict[str, Annotated[float, Field(ge=-1, le=1)] | None]
+    figures: dict[str, Annotated[float, Field(ge=-1, le=1)]]
 
     def figure(self, task: str) -> float | None:
         """Return the figure of a task, or of `overall`; None if there is none."""
@@ -87,7 +87,7 @@ def read_published(path: Path) -> list[Published]:
     rows = []
     reader = csv.DictReader(read_text(path).splitlines())
     for row in reader:
-        figures = {name: row.pop(name, None) or None for name in FIGURES}
+        figures = {name: of for name in FIGURES if (of := row.pop(name, None))}
         where = f"{path}, line {reader.line_num}"
         rows.append(validated(Published, {**row, "figures": figures}, where))
     return rows
