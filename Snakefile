@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 
 from minbert.base.errors import reraise_as
-from minbert.commands.rules import SOON, Rules
-from minbert.commands.session import Session
+from minbert.commands.session import SOON, Rules, Session
 from minbert.plan.describe import record_of
 from minbert.plan.pending import asked, check_sources, pending
 from minbert.plan.outputs import load_plan

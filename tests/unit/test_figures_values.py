@@ -21,8 +21,7 @@ from minbert.evaluate.seeds import Interval, interval
 from minbert.figures import style
 from minbert.figures.predictions import binned, calibration_error
 from minbert.figures.read import Inputs, published
-from minbert.figures.rows import step
-from minbert.figures.scatter import single_run
+from minbert.figures.scores import single_run, step
 
 
 def test_an_epoch_ends_where_dev_is_scored_and_training_may_be_logged_every_few_steps(

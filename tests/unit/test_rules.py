@@ -12,7 +12,7 @@ from planning import TWO_STAGES
 from snakemake.exceptions import WorkflowError
 
 from minbert.base.errors import UserError
-from minbert.commands.rules import Rules
+from minbert.commands.session import Rules
 from minbert.commands.steps import run_steps
 from minbert.plan.describe import write
 from minbert.plan.pending import pending

@@ -141,27 +141,24 @@ def learned_text(plan: Plan) -> str:
     """
     from minbert.evaluate.reading import read_scores  # loads pyarrow
 
-    found = {}
-    for paper in (grid.paper for grid in plan.grids):
-        path = plan.shown[f"scores/{paper}"].folder(plan.root) / "scores.parquet"
-        if path.exists():
-            found[paper] = read_scores(path, paper)
+    folders = {g.paper: plan.shown[f"scores/{g.paper}"].folder(plan.root) for g in plan.grids}
+    paths = {paper: folder / "scores.parquet" for paper, folder in folders.items()}
+    found = {paper: read_scores(path, paper) for paper, path in paths.items() if path.exists()}
     if not found:
         raise UserError(
             f"{plan.root}: there are no scores of this configuration; run snakemake with it, or "
             "give the --configfile and --config of the run"
         )
     lines: list[tuple[Any, ...]] = []
-    for paper, scores in found.items():
-        for row in (row for row in plan.published if (row.paper, row.split) == (paper, "dev")):
-            for of, by_seed in scores.items():
-                theirs = row.figure(of.measure) if of[:2] == (row.variant, row.split) else None
-                for seed, score in by_seed.items():
-                    floor, error = score.floor or 0.0, score.error or 0.0
-                    if theirs and score.learned is not None and theirs > floor + CLEARLY * error:
-                        said = "constant" if score.constant else "not above its floor"
-                        about = (paper, of.variant, of.measure, seed, theirs, score.value, floor)
-                        lines.append((*about, "" if score.learned else said))
+    for row in plan.published:
+        for of, by_seed in found.get(row.paper, {}).items():
+            theirs = row.figure(of.measure) if of[:2] == (row.variant, row.split) else None
+            for seed, score in by_seed.items() if of.split == "dev" else ():
+                floor, error = score.floor or 0.0, score.error or 0.0
+                if theirs and score.learned is not None and theirs > floor + CLEARLY * error:
+                    said = "constant" if score.constant else "not above its floor"
+                    about = (row.paper, of.variant, of.measure, seed, theirs, score.value, floor)
+                    lines.append((*about, "" if score.learned else said))
     counts = Counter(line[-1] for line in lines)
     head = ("paper", "variant", "task", "seed", "paper's", "ours", "floor", "")
     table = tabulate(lines, head, floatfmt=".3f")

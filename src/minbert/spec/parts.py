@@ -10,10 +10,9 @@ from typing import Any
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.figures import FIGURE_KINDS
 
-_DRAWN_IN = {"fusion-attention": "curves"}
-_DRAWN_IN |= dict.fromkeys(("ranking", "ladder", "stability", "transfer"), "rows")
+# Figures of other things than scores, and their modules.
+_DRAWN_IN = {"architectures": "architectures", "curves": "curves", "fusion-attention": "curves"}
 _DRAWN_IN |= dict.fromkeys(("calibration", "confusion-matrix", "sts-scatter"), "predictions")
-_DRAWN_IN |= dict.fromkeys(("published-reproduced", "score-parameters", "sweep"), "scatter")
 
 PARTS: dict[str, dict[str, str]] = {
     "loss": {
@@ -83,7 +82,7 @@ PARTS: dict[str, dict[str, str]] = {
         "lora": "minbert.train.adapters:LoRATuned",
     },
     "figure": {
-        kind: f"minbert.figures.{_DRAWN_IN.get(kind, kind)}:{kind}".replace("-", "_")
+        kind: f"minbert.figures.{_DRAWN_IN.get(kind, 'scores')}:{kind}".replace("-", "_")
         for kind in FIGURE_KINDS
     },
 }
