@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-SERVE = "from minbert.track.ui import serve; serve({root!r}, port={port})"
+SERVE = "from minbert.track.store import serve; serve({root!r}, port={port})"
 
 
 def free_port() -> int:

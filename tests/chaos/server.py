@@ -11,8 +11,7 @@ from pathlib import Path
 
 from serving import free_port
 
-from minbert.track.store import environment
-from minbert.track.ui import command
+from minbert.track.store import environment, server_command
 
 
 class Server:
@@ -38,7 +37,7 @@ class Server:
             self._signal(signal.SIGCONT)
             self.frozen = False
         elif self._process is None:
-            words = command(f"sqlite:///{self.store}", self.port)
+            words = server_command(f"sqlite:///{self.store}", self.port)
             with (self.folder / "server.log").open("ab") as log:
                 self._process = subprocess.Popen(
                     words, env=environment(), stdout=log, stderr=log, start_new_session=True

@@ -51,7 +51,7 @@ def test_every_command_finds_the_results_of_the_configuration(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     found: list[Path] = []
-    monkeypatch.setattr("minbert.track.ui.serve", lambda at, **_: found.append(at))
+    monkeypatch.setattr("minbert.track.store.serve", lambda at, **_: found.append(at))
     main(["ui"])
     Path("config.yaml").write_text("grids: [a]\nresults: named\n")
     Path("more.yaml").write_text("results: more\n")
@@ -90,7 +90,7 @@ def python(code: str, **how: object) -> subprocess.CompletedProcess[bytes]:
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
-    code = "import minbert.track.ui as ui; ui.serve = lambda *_, **__: 'x'; "
+    code = "import minbert.track.store as ui; ui.serve = lambda *_, **__: 'x'; "
     code += "from minbert.commands.cli import main; main(['ui'])"
     reading, writing = os.pipe()
     os.close(reading)
@@ -106,7 +106,7 @@ def test_ctrl_c_ends_a_command_without_a_traceback(
     def wait(*_: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("minbert.track.ui.serve", wait)
+    monkeypatch.setattr("minbert.track.store.serve", wait)
     assert ended(capsys, "ui", "--results", "x") == (130, "")
 
 

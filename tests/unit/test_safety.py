@@ -12,7 +12,7 @@ import pytest
 import minbert
 from minbert.base.errors import printable
 from minbert.commands.cli import main
-from minbert.track.ui import command
+from minbert.track.store import server_command
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(Path(minbert.__path__[0]).rglob("*.py"))
@@ -88,7 +88,7 @@ def shells(path: Path) -> list[str]:
 
 
 def test_servers_listen_on_loopback() -> None:
-    words = command("sqlite:///r/x.db", 5000)
+    words = server_command("sqlite:///r/x.db", 5000)
     assert words[words.index("--host") + 1] == "127.0.0.1"
 
 

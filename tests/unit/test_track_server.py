@@ -21,8 +21,7 @@ from minbert.base.files import write_text
 from minbert.commands.cli import main
 from minbert.track.follower import Follower
 from minbert.track.journal import attempts
-from minbert.track.store import check_store, open_store
-from minbert.track.ui import serve, table_url
+from minbert.track.store import check_store, open_store, serve, table_url
 
 
 def ask(address: str, path: str) -> bytes:

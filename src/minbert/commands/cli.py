@@ -120,7 +120,7 @@ COMMANDS = {
         },
     ),
     "ui": Command(
-        "track.ui:serve",
+        "track.store:serve",
         "show the runs in MLflow",
         {"--port": _number("(default: %(default)s)", default=5000)},
     ),
