@@ -191,7 +191,7 @@ JOB = {
 
 STEPS = {
     "follow": Command(
-        "commands.cli:_follow",
+        "track.follower:follow",
         "stream job metrics to MLflow",
         {
             **PLAN,
@@ -295,12 +295,3 @@ def _call(words: Sequence[str]) -> Any:
     if not results and (given or words or files[0].exists()):
         results = Path(load_config(files, words).results)
     return run(results or Path("results"), **options)
-
-
-def _follow(results: Path, plan: str | None, until: int | None, once: bool) -> None:
-    from minbert.track.follower import Follower
-    from minbert.track.store import check_store
-
-    check_store(results)
-    if Follower(results, plan=plan).follow(None if once else until):
-        raise SystemExit(1)

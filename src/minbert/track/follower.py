@@ -25,6 +25,7 @@ from minbert.track.store import (
     PROXIED,
     Tag,
     attempt_runs,
+    check_store,
     first_line,
     note,
     open_store,
@@ -39,6 +40,16 @@ if TYPE_CHECKING:
 
 _PATIENCE = 20.0
 _LAST_SECONDS = 10.0
+
+
+def follow(root: Path, plan: str | None, until: int | None, once: bool) -> None:
+    """Follow the jobs `until` that process ends, or only `once`; exit with 1 if anything is left.
+
+    Raises `UserError` for a URI that is no store (`store.check_store`).
+    """
+    check_store(root)
+    if Follower(root, plan).follow(None if once else until):
+        raise SystemExit(1)
 
 
 class Follower:
