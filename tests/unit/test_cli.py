@@ -114,7 +114,7 @@ def test_commands_start_without_heavy_imports() -> None:
     code = (
         "import sys, minbert.commands.cli, minbert.commands.plan; "
         "heavy = {'torch', 'mlflow', 'pandas', 'pyarrow', 'matplotlib'}; "
-        "assert not heavy & {*sys.modules}; import minbert.predict.submit; "
+        "assert not heavy & {*sys.modules}; import minbert.predict.predict; "
         "assert 'torch' not in sys.modules"
     )
     assert python(code).returncode == 0

@@ -10,7 +10,7 @@ from planned_root import Planned
 
 from minbert.base.errors import UserError
 from minbert.commands.cli import main
-from minbert.predict.submit import submit
+from minbert.predict.predict import submit
 
 
 @pytest.fixture

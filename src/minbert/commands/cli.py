@@ -159,7 +159,7 @@ COMMANDS = {
         },
     ),
     "submit": Command(
-        "predict.submit:submit",
+        "predict.predict:submit",
         "write the CS 224N project's prediction files for a trained variant",
         {**VARIANT, "--out": _path("(default: ROOT/submissions/PAPER/VARIANT/seedN)", "DIR")},
     ),
