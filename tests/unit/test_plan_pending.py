@@ -123,14 +123,17 @@ def test_a_missing_file_beside_the_needed_one_is_named_too(made: Plan) -> None:
     assert {"train/model.safetensors", "train/run.json"} <= {*told(jobs, second)}
 
 
-def test_finished_jobs_need_nothing(made: Plan) -> None:
+def test_finished_jobs_name_what_is_there(made: Plan) -> None:
     finish(made)
-    tokens = the(made, "tokens")
-    shutil.rmtree(folder(made, tokens))
-    jobs = pending(made)
-    assert jobs == {} and told(jobs, (training(made, "second"), 0)) == []
-    waits = ["backbone/tokenizer.json", "data/examples.parquet"]
-    assert told(jobs, tokens) == waits, "if it is asked for by name"
+    (folder(made, (training(made, "first"), 0)) / "model.safetensors").unlink()
+    second = training(made, "second"), 0
+    assert told(pending(made), second) == [
+        "backbone/config.json",
+        "tokens/tokens.parquet",
+        "train/history.parquet",
+    ]
+    shutil.rmtree(folder(made, the(made, "tokens")))
+    assert "tokens/tokens.parquet" not in told(pending(made), second)
 
 
 def test_all_asks_for_what_nobody_waits_for(made: Plan) -> None:

@@ -99,19 +99,22 @@ def inputs(jobs: Pending, job: Job, *, apart: bool = False) -> list[str]:
 
     Of each job before this one it is the first file that is needed, as weights may be let go after
     the last job that names them; and one that is missing, which makes Snakemake run the job before.
-    A job that is done needs none.
+    Of a job that is done, which may be forced, it is a file that is there.
 
     A job is left out if it is also before another one that is waited for; but not if jobs run
     `apart`, on machines that may see each other's files late.
     """
-    if job not in jobs and jobs.done(job):
-        return []
+    runs = job in jobs or not jobs.done(job)  # one that does not run may be requested by name
     needs, behind = jobs.needs(job), set[Job]()
-    if not apart:
+    if runs and not apart:
         behind = {far for near in needs if near in jobs for far in jobs.needs(near)}
     paths = []
     for needed in (needed for needed in needs if needed not in behind):
-        first = needs[needed][0]
-        names = dict.fromkeys((first, jobs.first_missing(needed, needs[needed]) or first))
+        files = needs[needed]
+        if runs:
+            names = [*dict.fromkeys((files[0], jobs.first_missing(needed, files) or files[0]))]
+        else:
+            there = (*files, *needed[0].outputs)
+            names = [name for name in there if name not in jobs.missing(needed)][:1]
         paths += [f"{jobs.folder(needed)}/{name}" for name in names]
     return paths
