@@ -155,10 +155,8 @@ CARDS = f"[ $1 = {QUERY[1]} ] || exit 1\necho GPU-aaaa, 81920, 80000\necho GPU-b
         (None, ["GPU-aaaa", "GPU-bbbb"]),
         ("1,0", ["GPU-bbbb", "GPU-aaaa"]),
         ("GPU-b", ["GPU-bbbb"]),
-        (
-            "0,-1,1",
-            ["GPU-aaaa"],
-        ),  # CUDA ignores an entry that names no GPU, and all that follow it.
+        # CUDA ignores an entry that names no GPU, and all that follow it.
+        ("0,-1,1", ["GPU-aaaa"]),
         ("MIG-1,MIG-2", ["MIG-1", "MIG-2"]),
         ("", []),
     ],
@@ -250,7 +248,9 @@ def test_a_sinfo_that_fails_does_not_send_all_jobs_to_the_cpu(program: Command) 
         has_gpus("auto")
 
 
-def test_orphaned_jobs_are_cancelled_and_waited_for(program: Command, tmp_path: Path) -> None:
+def test_orphaned_jobs_are_cancelled_and_waited_for(
+    program: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here, asked = tmp_path / "here", tmp_path / "asked"
     program(
         "squeue",
@@ -260,6 +260,7 @@ def test_orphaned_jobs_are_cancelled_and_waited_for(program: Command, tmp_path: 
         f"echo '9|{here}|somebody else | (null)'",
     )
     program("scancel", f'echo "$*" > {tmp_path}/cancelled')
+    monkeypatch.setattr("minbert.devices.slurm.POLL", 0.01)
     assert cancel_orphans(here) == ["7"]
     assert (tmp_path / "cancelled").read_text() == "7\n"
     assert asked.read_text().count("x") == 3

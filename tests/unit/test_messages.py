@@ -112,6 +112,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ("extends: a", "variant 'a': 'extends' goes round in a circle: a -> a"),
         ("extends: [tt]", "variant 'a': 'a' extends unknown 'tt'. Did you mean 't'?"),
         ("expand: {optimiser.lr: [1, 2]}", "two variants or templates are called 'a'; rename one"),
+        ("stages: []", "'variants.a.stages'"),
         ("stages: [{name: x}, {name: x}]", "variant 'a': stage 'x': two stages are called so"),
         ("tune: {optimiser.lrr: [1, 2]}", "variant 'a.lrr-1': unknown key 'optimiser.lrr'. Did"),
         ("best_of: [c], epochs: 2", "variant 'a': 'best_of' trains nothing, so 'epochs' does not"),
@@ -189,6 +190,10 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         (BOTH | {"metric": "pearson"}, "metric 'pearson' is not for kind classification, which"),
         (NEWS | {"files": {"train": "t.tsv"}}, "no dev examples to choose the best epoch by"),
         (BOTH | {"dev": 0.1}, "'dev' is both a file and a share of train"),
+        (
+            NEWS | {"files": {"folder": {"path": "n", "md5": "0" * 32}}},
+            "'files.folder' is a path a",
+        ),
         (NEWS | {"files": 3}, "'tasks.news.files' is 3; expected a valid dictionary"),
         (NEWS | {"files": {"folder": "n", "test": "e.tsv"}}, "'tasks.news': give 'files.train',"),
         (NEWS | {"files": "https://x.org/t.tsv"}, "needs the checksum of what is there, as {url:"),

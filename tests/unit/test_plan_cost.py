@@ -19,11 +19,11 @@ from minbert.plan.cost import (
     Costs,
     Size,
     chains,
-    count,
     job_threads,
     memory,
     operations,
 )
+from minbert.plan.parameters import count
 from minbert.plan.pending import pending
 from minbert.spec.architecture import Architecture, training_bytes
 from minbert.spec.stage import StageSpec

@@ -90,14 +90,19 @@ def test_figures_over_all_papers(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("calibration, options: {tusk: same}", "unknown key 'tusk'. Did you mean 'task'?"),
-        ("curves, options: {show: runs, pairs: [[a, d]]}", "with results, a, b.c, sts-only; fou"),
+        (
+            "curves, options: {show: runs, pairs: [[a, d]]}",
+            "'d' is no variant with results that it shows",
+        ),
+        ("curves, options: {show: tables}", "options: 'show: tables' and the option"),
         ("curves, options: {smooth: 1}", "'smooth' is 1; expected"),
         ("curves, options: {show: runs, pairs: [[a]]}", "'pairs.0"),
         ("curves, options: {show: tables, tables: [{los: 1}]}", "unknown key 'tables.0.los'"),
-        ("calibration", "kind 'calibration' shows 1 or more of the variants scored on none (bina"),
-        ("ranking, variants: [d]", "found 'd'"),
-        ("confusion-matrix, variants: [sts-only]", "scored on sst (classification), a, b.c; "),
-        ("ladder, variants: [a]", "'ladder' shows 2 or more of the variants with"),
+        ("sweep, options: {x: X, lines: {a: {}}}", "'lines.a'"),
+        ("calibration", "kind 'calibration' shows 1 or more variants scored on none (binary), fo"),
+        ("ranking, variants: [d]", "'d' is no variant with results that"),
+        ("confusion-matrix, variants: [sts-only]", "'sts-only' is no variant scored on sst"),
+        ("ladder, variants: [a]", "kind 'ladder' shows 2 or more variants, found 1; name others"),
     ],
 )
 def test_a_figure_that_cannot_be_is_named(tmp_path: Path, text: str, message: str) -> None:

@@ -15,8 +15,8 @@ from planning import REPOSITORY, TWO_STAGES, planning_folder
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.commands.plan import plan_text
-from minbert.plan.cost import parameters
 from minbert.plan.describe import write
+from minbert.plan.parameters import variant_parameters
 from minbert.plan.plan import Plan
 from minbert.spec.config import PUBLISHED
 from minbert.spec.published import read_published
@@ -97,8 +97,8 @@ def test_a_difference_that_the_configuration_takes_away_is_refused(tmp_path: Pat
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ({"shared_layers": 3}, "a/main: shared_layers is 3, but the backbone has 2 layers"),
-        ({"shared_layers": 0.1, "shared_end": "top"}, "a/main: shared_layers is 0.1, but the"),
+        ({"shared_layers": 3}, "a/main: shared_layers is 3, 3 of the backbone's 2 layers; from"),
+        ({"shared_layers": 0.1, "shared_end": "top"}, "a/main: shared_layers is 0.1, 0 of the"),
     ],
 )
 def test_impossible_stages_are_named(tmp_path: Path, override: dict[str, Any], said: str) -> None:
@@ -120,7 +120,7 @@ def test_a_grid_may_share_more_layers_than_the_backbone_has(tmp_path: Path) -> N
     half = {"override": {"shared_layers": 0.5}}
     assert len(list(sharing(tmp_path, share(a=8, b=8), **half).runs())) == 1
     made = sharing(tmp_path, share(a=18), backbone="some/other", revision="0" * 40)
-    assert parameters(made, made.variants["hybrid-bert", "a"], base_shapes=True) is None
+    assert variant_parameters(made, made.variants["hybrid-bert", "a"], base_shapes=True) is None
     assert " GB " in next(li for li in plan_text(made).splitlines() if li.startswith("a "))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from minbert.base.errors import UserError
 from minbert.model.multitask import MultitaskModel
-from minbert.plan.cost import count
+from minbert.plan.parameters import count
 from minbert.spec.architecture import BERT_BASE, Architecture, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
@@ -40,10 +40,17 @@ def three(shared: float | str, **values: Any) -> StageSpec:
 @pytest.mark.parametrize(
     ("shared", "depth"), [("all", 12), ("none", 0), (12, 12), (0.3, 4), (1.0, 12)]
 )
-def test_shared_depth(shared: Any, depth: int) -> None:
+def test_how_many_layers_are_shared(shared: Any, depth: int) -> None:
     assert len(shared_parts(shared, "bottom", 12).layers) == depth
-    with pytest.raises(UserError, match=r"shared_layers is 13, but the backbone has 12 layers"):
-        shared_parts(13, "bottom", 12)
+
+
+@pytest.mark.parametrize(
+    ("shared", "end", "told"),
+    [(13, "bottom", "13, 13 of the backbone's 12 layers"), (0.02, "top", "0.02, 0 of the")],
+)
+def test_layers_that_cannot_be_shared(shared: Any, end: Any, told: str) -> None:
+    with pytest.raises(UserError, match=f"shared_layers is {told}"):
+        shared_parts(shared, end, 12)
 
 
 def test_the_papers_models() -> None:

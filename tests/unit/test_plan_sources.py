@@ -142,6 +142,7 @@ def test_a_backbone_folder_is_named_by_its_files(tmp_path: Path) -> None:
         ({"backbone": "./none"}, "no such folder.*a name on its hub .*, or 'builtin'"),
         ({"backbone": "/"}, r"/config\.json: no such file"),
         ({"backbone": "bert-base-uncased", "revision": "main"}, "40 hex digits.*found 'main'"),
+        ({"backbone": "google-bert/bert-base-uncase"}, "Did you mean 'google-bert/bert-base-unc"),
         (
             {"backbone": "models/minilm", "revision": REVISION},  # of config.yaml, left as it is
             r"no such folder.* 40 hex digits of that model \(found '86b5",
@@ -228,7 +229,7 @@ def test_stated_checksums_stand_for_absent_files(given: dict[str, Any], tmp_path
     for name in ("course", "reviews.tar", "model", "mine", "labels"):
         (tmp_path / name).rename(tmp_path / f"{name} away")
     assert keys(**stated) == keys(revision="0" * 40, **stated) == there
-    with pytest.raises(UserError, match=r"nor any result .* with its stated checksums"):
+    with pytest.raises(UserError, match=r"nor any result .* of its stated checksums"):
         keys(checksums=wrong)
     model = {path: of for path, of in wrong.items() if path.startswith("model/")}
     others = keys(checksums=wrong | {path: found[path] for path in model})

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from stepping import CPU, cached
 
 from minbert.base.errors import UserError
-from minbert.plan.cost import count
+from minbert.plan.parameters import count
 from minbert.predict.predictor import load_trained
 from minbert.spec.architecture import read_architecture
 from minbert.spec.parts import load_part

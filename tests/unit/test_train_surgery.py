@@ -14,7 +14,7 @@ from minbert.model.encoder import SharedEncoder
 from minbert.spec.architecture import Architecture, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout
-from minbert.train.step import combine, cosine_rows, inner_products, layer_groups
+from minbert.train.surgery.gradients import combine, cosine_rows, inner_products, layer_groups
 from minbert.train.surgery.pcgrad import PCGrad
 from minbert.train.surgery.pytorch_pcgrad import PytorchPCGrad
 

@@ -14,8 +14,9 @@ from tabulate import tabulate
 from minbert.base.errors import UserError
 from minbert.base.locks import is_held
 from minbert.base.progress import counted, duration, some
-from minbert.plan.cost import GPU_RATE, Costs, chains, epoch, parameters
+from minbert.plan.cost import GPU_RATE, Costs, chains, epoch
 from minbert.plan.describe import PreviousRuns, title
+from minbert.plan.parameters import variant_parameters
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
 from minbert.spec.resolve import Stage
@@ -67,7 +68,7 @@ class _Outlook:
         node = self.plan.nodes["train", self.plan.train(ref).key]
         missing = {n: self.jobs[node, n] for n in self.seeds if (node, n) in self.jobs}
         drawn = epoch(spec, self.costs.size)
-        count = parameters(self.plan, self.plan.variants[ref.paper, ref.variant])
+        count = variant_parameters(self.plan, self.plan.variants[ref.paper, ref.variant])
         done = f"{len(self.seeds) - len(missing)} of {counted(len(self.seeds), 'seed')}"
         return (
             *(ref.variant, ref.stage, node.key, done if missing else "done"),

@@ -22,10 +22,13 @@ def checksum(path: Path, like: str) -> str:
     digest = hashlib.new("sha1" if kind == "git" else kind, usedforsecurity=False)
     if not path.is_file():
         raise no_file(path)
-    with path.open("rb") as file:
-        if kind == "git":
-            digest.update(b"blob %d\0" % path.stat().st_size)
-        return f"{kind}:{hashlib.file_digest(file, lambda: digest).hexdigest()}"
+    try:
+        with path.open("rb") as file:
+            if kind == "git":
+                digest.update(b"blob %d\0" % path.stat().st_size)
+            return f"{kind}:{hashlib.file_digest(file, lambda: digest).hexdigest()}"
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
 
 
 def check_unchanged(path: Path, planned: str) -> None:
@@ -40,7 +43,7 @@ class DigestCache:
     """Checksums of files, cached: valid while size, modification time and inode stay the same."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._changed = path, False
         self._known: dict[str, Any] = {}
         with suppress(OSError, UserError):
             self._known = read_json(self.path)
@@ -56,9 +59,11 @@ class DigestCache:
             return known
         found = checksum(path, like)
         if abs(time.time_ns() - stat.st_mtime_ns) > _SETTLED_NS:
-            self._known[entry] = f"{state}: {found}"
+            self._known[entry], self._changed = f"{state}: {found}", True
         return found
 
     def save(self) -> None:
-        """Write the file; if two processes save at once, an entry may be lost."""
-        write_json(self.path, self._known)
+        """Write the file, if something was found."""
+        if self._changed:
+            # If two processes save at once, an entry may be lost.
+            write_json(self.path, self._known)

@@ -1,10 +1,12 @@
 """A backbone's tokenizer: ids and types are `AutoTokenizer`'s (transformers 4.57), or refused."""
 
 from collections.abc import Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tokenizers import BertWordPieceTokenizer, Tokenizer
+from tokenizers import BertWordPieceTokenizer, Encoding, Tokenizer
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
@@ -54,16 +56,23 @@ class Framing(NamedTuple):
 def framing(tokenizer: Tokenizer, path: Path) -> Framing:
     """Return what a tokenizer puts around sentences; `UserError`, naming its file, for nothing."""
     one, two = tokenizer.encode("a"), tokenizer.encode("a", "b")
-    a, b = (tokenizer.encode(text, add_special_tokens=False).ids for text in "ab")
-    start = [*one.sequence_ids, 0].index(0)
-    before, after = one.ids[:start], one.ids[start + len(a) :]
-    between = two.ids[start + len(a) : len(two) - len(b) - len(after)]
-    if all((before, between, after)) and two.ids == before + a + between + b + after:
-        return Framing(tuple(before), tuple(between), tuple(after), two.type_ids[-1] == 1)
+    match _runs(two):
+        case [(None, before), (0, a), (None, between), (1, _), (None, after)] if _runs(one) == [
+            (None, before),
+            (0, a),
+            (None, after),
+        ]:
+            return Framing(before, between, after, two_types=two.type_ids[-1] == 1)
     raise UserError(
         f"{path}: a sentence becomes {one.tokens}, a pair {two.tokens}; expected special tokens "
         "before, between and after sentences, and the same ones (the file's post_processor)"
     )
+
+
+def _runs(encoded: Encoding) -> list[tuple[int | None, tuple[int, ...]]]:
+    """Return runs of tokens: the number of their sentence, or None for special ones, and ids."""
+    pairs = groupby(zip(encoded.sequence_ids, encoded.ids, strict=True), key=itemgetter(0))
+    return [(sentence, tuple(token for _, token in run)) for sentence, run in pairs]
 
 
 def load_tokenizer(path: Path) -> Tokenizer:

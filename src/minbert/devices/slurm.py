@@ -10,6 +10,7 @@ from minbert.base.process import answer_of, lines_of
 COMMENT = "rule_"
 """The start of the comment of each job that Snakemake's executor submits, groups included."""
 PATIENCE = 60.0  # seconds that sinfo has to answer, and cancelled jobs to end
+POLL = 2.0  # seconds between questions whether they have
 
 
 def has_gpus(wish: str) -> bool:
@@ -37,11 +38,12 @@ def cancel_orphans(folder: Path) -> list[str]:
         subprocess.run(["scancel", *found], check=False)
     deadline = time.monotonic() + PATIENCE
     while set(found) & set(_left_in(folder)) and time.monotonic() < deadline:
-        time.sleep(0.5)
+        time.sleep(POLL)
     return found
 
 
 def _left_in(folder: Path) -> list[str]:
+    """Return the numbers of the user's jobs that a Snakemake in `folder` submitted."""
     lines = lines_of("squeue", "--me", "--noheader", "--format=%i|%Z|%k")
     jobs = [line.split("|", 2) for line in lines if line.count("|") >= 2]
     return [

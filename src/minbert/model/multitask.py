@@ -65,8 +65,11 @@ class Heads(nn.Module):
         """Return the logits [N, classes] of all `inputs` of `task`, which are pooled in batches."""
         return self.from_pooled(task, inputs.pool(lambda of: self.pooled([(task, of)])[0]))
 
-    def trained_parameters(self, task: str = "") -> dict[str, nn.Parameter]:
-        """Return, by name, those that only `task` uses, or else all tasks use: never a head's."""
+    def trained_parameters(self, task: str | None = None) -> dict[str, nn.Parameter]:
+        """Return the trained parameters, by name, that only `task` uses, its head's too.
+
+        Without a task, return those of the encoder that all tasks use.
+        """
         parts = ["encoder.shared."]
         if task:
             parts = [f"encoder.own.{task}.", f"heads.{task}.", f"convolutions.{task}."]

@@ -1,34 +1,28 @@
-"""What jobs cost: parameters, and estimated at the rate of finished runs, time, memory, threads.
-
-Parameters are counted from shapes alone, so that a plan needs neither torch nor weights.
-"""
+"""What jobs cost, estimated at the rate of finished runs: time, memory, threads."""
 
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from minbert.base.errors import UserError
 from minbert.devices.gpus import visible_cards
+from minbert.plan.parameters import Counts, stage_parameters
 from minbert.plan.pending import Job, Pending
 from minbert.plan.plan import Plan
 from minbert.spec.architecture import (
     BERT_BASE,
     NUMBER,
     Architecture,
-    linear,
-    shared_parts,
     training_bytes,
 )
 from minbert.spec.epochs import Epoch, epoch_of
 from minbert.spec.protocol import SPLITS
-from minbert.spec.resolve import Stage, Variant
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import BUILT_IN, TASKS
 from minbert.store.node import KINDS, Node
@@ -45,7 +39,6 @@ class Size(NamedTuple):
 
 
 Sizes = Callable[[str], Size]  # of a task
-Counts = dict[str, int]  # parameters by part
 
 SIZES = {
     "sst": Size(8544, 1101, 2210, 25),
@@ -75,86 +68,6 @@ libraries too."""
 LEAST, SPARE = 20, 4  # minutes that a training may take, and as many times its estimated time
 MINUTES = 60  # that each other job may take
 MOST_THREADS = 4  # More do not make a step of a few hundred tokens faster.
-
-
-def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ()) -> Counts | None:
-    """Count the parameters of the model that `spec` trains on a backbone of the given shapes.
-
-    What is shared is there once, the rest once per task; all copies count. `encoder` has the
-    pooler, without the pretraining heads (`bert-base-uncased` has 109,482,240), and in two
-    sublayers of each layer adapters, LoRA's changes, or a fusion; `fused_widths` are those of the
-    adapters that a fusion fuses, which are not trained. `heads` has convolutions, too; `total` is
-    both, and `trainable` those that the stage's trained tasks may change. None: there is a head
-    whose parameters are not known here. Raises `UserError` for more shared layers than there are.
-    """
-    once = shared_parts(spec.shared_layers, spec.shared_end, arch.layers)
-    parts = arch.parameters()
-    shared = (
-        once.embeddings * parts.embeddings
-        + sum(parts.layers[number] for number in once.layers)
-        + once.pooler * parts.pooler
-    )
-    own, hidden, sublayers = parts.total - shared, arch.hidden, 2 * arch.layers
-    inserted = kept = 0
-    if spec.adapter:
-        inserted = _adapter(hidden, spec.adapter.width)
-    elif spec.lora:
-        inserted = 2 * hidden * spec.lora.rank
-    elif spec.fuse:
-        inserted = linear(hidden, hidden) + 2 * hidden * hidden
-        kept = sum(_adapter(hidden, width) for width in fused_widths)
-    encoder = shared + own * len(spec.tasks) + sublayers * (inserted + kept)
-    tuned = sublayers * inserted
-    if spec.trainable == "all":
-        tuned = shared + own * len(spec.trained_tasks)
-    if {task.head.name for task in spec.tasks.values()} - {"mlp", "cosine"}:
-        return None
-    heads = {}
-    for name, task in spec.tasks.items():
-        sizes = [hidden] + [task.head.width] * task.head.depth
-        if task.head.name == "mlp":
-            sizes = [hidden * len(task.features or ("u",)), *sizes[2:], TASKS[name].classes]
-        heads[name] = sum(linear(a, b) for a, b in pairwise(sizes))
-        if task.convolution:
-            heads[name] += task.convolution.kernel * hidden * hidden + hidden
-    return {
-        "total": encoder + sum(heads.values()),
-        "trainable": tuned + sum(heads[name] for name in spec.trained_tasks),
-        "encoder": encoder,
-        "heads": sum(heads.values()),
-    }
-
-
-def _adapter(hidden: int, width: int) -> int:
-    return linear(hidden, width) + linear(width, hidden)
-
-
-def counts(plan: Plan, stage: Stage, base_shapes: bool = False) -> Counts | None:
-    """Return the parameters of a stage's model by part; None: shapes or a head are not known.
-
-    `base_shapes` counts at BERT-base, whatever the backbone; None: it has too few layers.
-    """
-    if shapes := BERT_BASE if base_shapes else plan.sources.architecture:
-        adapters = [plan.every[ref].spec.adapter for ref in stage.fused]
-        with suppress(UserError):  # which the stage's training words
-            return count(stage.spec, shapes, [of.width for of in adapters if of])
-    return None
-
-
-def parameters(plan: Plan, variant: Variant, base_shapes: bool = False) -> int | None:
-    """Return the parameters of the models that a variant is scored with.
-
-    None: those of one are not known (`counts`), the variant is the best of others, or a tuned one
-    whose candidates differ.
-    """
-    if variant.tried:
-        others = (plan.variants[variant.paper, name] for name in variant.tried)
-        found = {parameters(plan, other, base_shapes) for other in others}
-        return found.pop() if len(found) == 1 else None
-    stages = {stage.ref: stage for stage in variant.scored.values()}
-    counted = [counts(plan, stage, base_shapes) for stage in stages.values()]
-    known = [found["total"] for found in counted if found]
-    return sum(known) if known and len(known) == len(counted) else None
 
 
 def operations(spec: StageSpec, arch: Architecture, sizes: Sizes) -> float:
@@ -194,8 +107,8 @@ def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: S
     total = arch.parameters().total
     of = counted or {"encoder": total, "trainable": total, "heads": 0}
     if spec.trainable == "heads":
-        pairs = {task: how.pairing == "siamese" for task, how in spec.tasks.items()}
-        held = sum((1 + pair) * sum(sizes(task)[:3]) for task, pair in pairs.items())
+        pairs = [t for t, how in spec.tasks.items() if how.pairing == "siamese"]
+        held = sum(sum(sizes(task)[:3]) for task in (*spec.tasks, *pairs))
         return PROCESS + training_bytes(of["heads"], of["heads"]) + held * arch.hidden * NUMBER
     gradients = 1 + len(spec.trained_tasks) if spec.surgery else 1
     state = training_bytes(of["encoder"] + of["heads"], of["trainable"], gradients)
@@ -263,7 +176,7 @@ class Costs:
         held = 0
         if node.kind == "train":
             stage = self.plan.every[self.plan.owners[node.key]]
-            counted = counts(self.plan, stage, self.plan.sources.architecture is None)
+            counted = stage_parameters(self.plan, stage, self.plan.sources.architecture is None)
             held = memory(stage.spec, counted, self.arch, self.size)
         elif node.kind in ("features", "backbone"):
             numbers = 2 * self.arch.parameters().total + FROZEN * self.arch.hidden

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError, did_you_mean
-from minbert.base.progress import some
 from minbert.data.identity import checksum
-from minbert.plan.cost import counts, parameters
+from minbert.plan.parameters import stage_parameters, variant_parameters
 from minbert.plan.plan import Plan
 from minbert.plan.sources import Sources
 from minbert.spec.architecture import shared_parts
@@ -28,9 +27,12 @@ FIGURES = Path("workflow/figures.yaml")  # over all papers; a folder without thi
 PACKAGE = Path(__file__).parents[1]
 # In no syntax tree, as the figures' style sheets.
 TEMPLATES = ("page.html.j2", "parts.html.j2", "script.js", "style.css")
-SHOWN = {"grids", "only", "seeds", "data", "limit", "backbone", "revision"}
-SHOWN |= {"scale", "defaults", "override"}
-"""Settings that change results, which the report shows; not where data lie."""
+UNSHOWN = {
+    *("results", "device", "precision", "threads", "checkpoint_seconds"),
+    *("keep_weights", "tracking", "published", "course", "lmrd", "labels"),
+    *("checksums", "tasks"),
+}
+"""Settings that change no result, and where data lie, so that they change no report either."""
 
 About = dict[str, Any]  # what is said of a paper, or of what is shown of it
 Needs = Mapping[str, Need]
@@ -143,7 +145,7 @@ def _about(plan: Plan, grid: Grid) -> About:
                     "spec": plan.resolved(stage, stage.spec),
                     "start": str(stage.start) if stage.start else None,
                     "fused": [str(ref) for ref in stage.fused],
-                    "parameters": counts(plan, stage),
+                    "parameters": stage_parameters(plan, stage),
                 }
                 for stage in variant.stages
             ]
@@ -183,8 +185,8 @@ def _rows(plan: Plan, grid: Grid) -> Iterator[About]:
             "note": "; ".join(filter(None, (row.get("note"), variant.note))),
             "other_task": row.get("other_task") or known,
             "tasks": [task for task in grid.tasks if task in tasks],
-            "parameters": parameters(plan, variant),
-            "parameters_bert_base": parameters(plan, variant, base_shapes=True),
+            "parameters": variant_parameters(plan, variant),
+            "parameters_bert_base": variant_parameters(plan, variant, base_shapes=True),
         }
 
 
@@ -193,7 +195,9 @@ def _footnotes(plan: Plan, grid: Grid) -> Iterator[str]:
     for pair in grid.parameter_ratios:
         shares = []
         for where, base_shapes in (("this backbone", False), ("BERT-base", True)):
-            one, other = (parameters(plan, grid.variants[name], base_shapes) for name in pair)
+            one, other = (
+                variant_parameters(plan, grid.variants[name], base_shapes) for name in pair
+            )
             if one and other:
                 shares.append(f"{one / other:.1%} at {where}")
         if shares:
@@ -276,7 +280,7 @@ def _report(plan: Plan, found: Mapping[str, Node], runs: Needs) -> Node:
         "papers": [grid.paper for grid in plan.grids],
         "figures": [name for name, node in found.items() if node.kind == "figure"],
         "seeds": plan.config.seeds,
-        "config": plan.config.model_dump(mode="json", exclude_defaults=True, include=SHOWN),
+        "config": plan.config.model_dump(mode="json", exclude_defaults=True, exclude=UNSHOWN),
         "selection_split": plan.selection_split(),
         "templates": {name: checksum(PACKAGE / "report" / name, "sha256:") for name in TEMPLATES},
     }
@@ -303,14 +307,18 @@ def _paper_figures(plan: Plan, grid: Grid, about: About, needs: Needs) -> Iterat
             names = [name for name in names if name in grid.variants]
             if len(names) < options.least or not grid.variants.keys() >= {*named}:
                 continue
-        wrong = [each for each in (*names, *named) if each not in able or each not in names]
-        if wrong or len(names) < options.least:
-            found = f"'{wrong[0]}'.{did_you_mean(wrong[0], able)}" if wrong else len(names)
+        for variant, known in (dict.fromkeys(named, names) | dict.fromkeys(names, able)).items():
+            if variant not in known:
+                raise UserError(
+                    f"{where}: '{variant}' is no variant{on or ' with results'} that it shows."
+                    f"{did_you_mean(variant, known)}"
+                )
+        if len(names) < options.least:
             raise UserError(
-                f"{where}: kind '{spec.kind}' shows {options.least} or more of the variants"
-                f"{on or ' with results'}, {some(able)}; found {found}"
+                f"{where}: kind '{spec.kind}' shows {options.least} or more variants{on}, found "
+                f"{len(names)}; name others under 'variants', or take the figure out"
             )
-        yield _figure(grid.paper, name, spec, [about], needs, options=given, variants=names)
+        yield _figure(grid.paper, name, spec, given, names, [about], needs)
 
 
 def _all_figures(plan: Plan, papers: Sequence[About], needs: Needs) -> Iterator[Figure]:
@@ -321,18 +329,24 @@ def _all_figures(plan: Plan, papers: Sequence[About], needs: Needs) -> Iterator[
     for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
         options = spec.options
         if options.against == "dev" or any(row["table"] for of in papers for row in of["rows"]):
-            drawn = {"options": options.model_dump(), "variants": []}
-            yield _figure(ALL, name, spec, papers, needs, **drawn)
+            yield _figure(ALL, name, spec, options.model_dump(), [], papers, needs)
 
 
 def _figure(
-    paper: str, name: str, spec: Drawing, papers: Sequence[About], needs: Needs, **drawn: Any
+    paper: str,
+    name: str,
+    spec: Drawing,
+    options: About,
+    variants: Sequence[str],
+    papers: Sequence[About],
+    needs: Needs,
 ) -> Figure:
+    looks = spec.model_dump(include={"title", "caption"})
     about = {
         "paper": paper,
         "name": name,
         "kind": spec.kind,
-        "draw": spec.model_dump(include={"title", "caption"}) | drawn,
+        "draw": {**looks, "options": options, "variants": variants},
         "papers": papers,
         "style": {p.name: checksum(p, "sha256:") for p in PACKAGE.glob("figures/*.mplstyle")},
     }

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from minbert.base.errors import UserError
+from minbert.base.errors import UserError, did_you_mean
 from minbert.base.progress import counted
 from minbert.data.identity import DigestCache
 from minbert.data.sources import label_files, located, names_in
@@ -139,11 +139,12 @@ class Sources:
         of_bert = name.rpartition("/")[2] == BACKBONE.rpartition("/")[2]
         pinned = re.fullmatch("[0-9a-f]{40}", revision) and (revision != REVISION or of_bert)
         if files or not (pinned and re.fullmatch(_HUB_NAME, name, re.ASCII)):
+            result = f", nor any result under {self.root} of its stated checksums" if files else ""
+            near = "" if name in KNOWN else did_you_mean(name, KNOWN)
             raise UserError(
-                f"backbone {name!r}: no such folder, nor any result of files with its stated "
-                "checksums, as of a bundle. Give a folder with a Hugging Face model, a name on its "
-                "hub with the `revision`, a commit of 40 hex digits of that model (found "
-                f"{self.config.revision!r}), or 'builtin'"
+                f"backbone {name!r}: no such folder{result}. Give a folder with a Hugging Face "
+                "model, a name on its hub with the `revision`, a commit of 40 hex digits of that "
+                f"model (found {self.config.revision!r}), or 'builtin'.{near}"
             )
         spec, of_hub = {"hub": name, "revision": revision}, KNOWN.get(name)
         return Node("backbone", spec, "minbert.train.backbone", architecture_parts(of_hub)), of_hub

@@ -198,8 +198,8 @@ def shared_parts(
     least = int(shared_end == "top")
     if not least <= depth <= layers:
         raise UserError(
-            f"shared_layers is {shared_layers}, but the backbone has {layers} layers; give a "
-            f"number from {least} to {layers}, a fraction, 'all' or 'none'"
+            f"shared_layers is {shared_layers}, {depth} of the backbone's {layers} layers; from "
+            f"the {shared_end} give {least} to {layers}, a fraction of them, 'all' or 'none'"
         )
     if shared_end == "bottom":
         return Parts(range(depth), embeddings=True, pooler=depth == layers)

@@ -5,9 +5,9 @@ options and puts all of them into a figure's spec, so that no matplotlib is load
 and a default that changes is drawn.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -65,6 +65,10 @@ class Curves(Options):
     pairs: tuple[tuple[str, str], ...] = ()
     tables: tuple[Table, ...] = ()
 
+    def mistakes(self) -> Iterator[str]:
+        if (self.show == "tables") != bool(self.tables):
+            yield "'show: tables' and the option 'tables' go together"
+
     def named(self) -> Iterable[str]:
         """Return the variants of pairs and tables."""
         return chain(*self.pairs, (table.variant for table in self.tables))
@@ -92,7 +96,9 @@ class Sweep(OfScores):
     """Scores over the setting `x`: `lines` has, by label, its value of each variant of a line."""
 
     x: str
-    lines: dict[str, dict[str, float]]
+    lines: Annotated[
+        dict[str, Annotated[dict[str, float], Field(min_length=1)]], Field(min_length=1)
+    ]
 
     def named(self) -> Iterable[str]:
         """Return the variants of the lines."""

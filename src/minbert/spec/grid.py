@@ -90,7 +90,7 @@ class VariantKeys(partial(Display), StageKeys):  # type: ignore[misc]
     """
 
     extends: Names | None = None
-    stages: tuple[NamedStage, ...] | None = None
+    stages: Annotated[tuple[NamedStage, ...], Field(min_length=1)] | None = None
     tune: dict[str, Annotated[tuple[Any, ...], Field(min_length=2), Distinct] | None] | None = None
     expand: dict[str, Annotated[tuple[Any, ...], Distinct] | dict[str, Any]] | None = None
 

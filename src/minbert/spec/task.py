@@ -90,7 +90,10 @@ def _to_files(value: Any) -> Any:
     """Take a path as that of a folder or of train, and a URL as that of train."""
     if isinstance(value, str):
         return {"train" if value.startswith(URLS) else "folder": value}
-    return {"train": value} if isinstance(value, dict) and "url" in value else value
+    if not isinstance(value, dict):
+        return value
+    # An overlay takes a file out by `null`.
+    return {"train": value} if "url" in value else {n: of for n, of in value.items() if of}
 
 
 Share = Annotated[float, Field(gt=0, le=0.5)]
@@ -142,8 +145,11 @@ class TaskEntry(Spec):
         if self.metric not in (None, *METRICS[self.kind]):
             known = ", ".join(METRICS[self.kind])
             yield f"metric '{self.metric}' is not for kind {self.kind}, which has {known}"
-        if len(self.files) > 1 if "folder" in self.files else "train" not in self.files:
+        folder, splits = self.files.get("folder"), self.files.keys() - {"folder"}
+        if splits if folder else "train" not in splits:
             yield "give 'files.train', perhaps 'files.dev' and 'files.test'; or a folder with them"
+        if folder and (folder.url or folder.checksum):
+            yield "'files.folder' is a path alone: checksums and URLs are of single files"
         for split in self.derived_splits:
             if split in self.files:
                 yield f"'{split}' is both a file and a share of train; give one of them"
@@ -239,9 +245,10 @@ class Tasks(dict[str, Task]):
 
     def use(self, own: Iterable[Task]) -> None:
         """Make `own` the only tasks besides the built-in ones."""
+        chosen = tuple(sorted(own, key=lambda task: task.name))
         for task in self.own:
             del self[task.name]
-        self.own = tuple(sorted(own, key=lambda task: task.name))
+        self.own = chosen
         self.update((task.name, task) for task in self.own)
 
 

@@ -59,7 +59,7 @@ class Journal:
     def log(self, measured: Measured) -> None:
         """Add one value under MLflow's name for it.
 
-        Raises `ValueError` after `end`, and `OSError` on a full disk.
+        Raises `ValueError` after `end`, and `OSError` naming the file on a full disk.
         """
         name = f"{measured.split}/{measured.task}/{measured.metric}"
         self._write({"points": [[name, measured.value, measured.step, measured.time]]})
@@ -86,8 +86,12 @@ class Journal:
             self._write({"status": status, "error": error, "ended": when, "points": points, **more})
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(line).encode() + b"\n")
-        self._file.flush()  # The follower sees it at once.
+        try:
+            self._file.write(json.dumps(line).encode() + b"\n")
+            self._file.flush()  # The follower sees it at once.
+        except OSError as error:
+            error.filename = str(self.path)
+            raise
 
 
 @dataclass

@@ -22,7 +22,7 @@ class Loss(Protocol):
     def constant(self, label: Tensor, classes: int) -> Tensor:
         """Return the output [classes] that, given for all of `label` [N], has the smallest loss.
 
-        Of a cosine nobody asks for it: there is no bias that would start there.
+        Losses of cosines have none: their head has no bias that could start there.
         """
 
     def scores(self, output: Tensor) -> Tensor:
