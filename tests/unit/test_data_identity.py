@@ -58,7 +58,7 @@ def test_what_changed_just_now_is_not_kept_and_damage_is_replaced(tmp_path: Path
     hello, cache = tmp_path / "hello", tmp_path / "c.json"
     hello.write_bytes(b"fresh")
     kept(cache, hello)
-    assert not cache.exists()
+    assert json.loads(cache.read_text()) == {}
     cache.write_text("{")
     assert kept(cache, written(hello, "hello")) == HELLO
     assert json.loads(cache.read_text())[f"sha256 {hello}"].endswith(HELLO)

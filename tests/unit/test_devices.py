@@ -248,9 +248,7 @@ def test_a_sinfo_that_fails_does_not_send_all_jobs_to_the_cpu(program: Command) 
         has_gpus("auto")
 
 
-def test_orphaned_jobs_are_cancelled_and_waited_for(
-    program: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_orphaned_jobs_are_cancelled_and_waited_for(program: Command, tmp_path: Path) -> None:
     here, asked = tmp_path / "here", tmp_path / "asked"
     program(
         "squeue",
@@ -260,7 +258,6 @@ def test_orphaned_jobs_are_cancelled_and_waited_for(
         f"echo '9|{here}|somebody else | (null)'",
     )
     program("scancel", f'echo "$*" > {tmp_path}/cancelled')
-    monkeypatch.setattr("minbert.devices.slurm.POLL", 0.01)
     assert cancel_orphans(here) == ["7"]
     assert (tmp_path / "cancelled").read_text() == "7\n"
     assert asked.read_text().count("x") == 3

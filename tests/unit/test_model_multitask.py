@@ -165,5 +165,5 @@ def test_gradients_are_summed_in_what_is_shared_and_apart_elsewhere(
 
 
 def test_no_layers_at_the_top_are_refused() -> None:
-    with pytest.raises(UserError, match=r"shared_layers is 0, .* number from 1 to 3"):
+    with pytest.raises(UserError, match=r"shared_layers is 0, .* from the top give 1 to 3"):
         encoder(0, end="top")

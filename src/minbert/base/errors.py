@@ -14,8 +14,7 @@ _CLOSED |= {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # a disk without lock
 class UserError(ValueError):
     """An error that the user can fix: the message says what was found and what to do.
 
-    The command line prints it without a traceback and exits with status 2. It is a `ValueError`, so
-    that pydantic reports it with the key of the value that it checked.
+    The command line prints it without a traceback and exits with status 2. Pydantic adds the key.
     """
 
 

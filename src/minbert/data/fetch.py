@@ -12,7 +12,6 @@ from minbert.base.files import whole
 from minbert.data.identity import checksum
 from minbert.store.job import Job
 
-log = logging.getLogger(__name__)
 WAITS = (1.0, 2.0, 4.0, 8.0)
 """Seconds between attempts."""
 
@@ -47,7 +46,7 @@ def fetch(url: str, out: Path, pin: str, timeout: float = 30.0) -> None:
                         f"cannot download {url}: {error or type(error).__name__}. Without this "
                         f"server: name a folder with the file in config.yaml, or put it at {out}"
                     ) from None
-                log.warning("%s: %s; trying again", url, error)
+                logging.getLogger(__name__).warning("%s: %s; trying again", url, error)
                 time.sleep(wait)
         if (found := checksum(temporary, pin)) != pin:
             way = f"Try again, or get the right file elsewhere and put it at {out}"

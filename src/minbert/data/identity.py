@@ -43,7 +43,7 @@ class DigestCache:
     """Checksums of files, cached: valid while size, modification time and inode stay the same."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._changed = path, False
+        self.path = path
         self._known: dict[str, Any] = {}
         with suppress(OSError, UserError):
             self._known = read_json(self.path)
@@ -59,11 +59,9 @@ class DigestCache:
             return known
         found = checksum(path, like)
         if abs(time.time_ns() - stat.st_mtime_ns) > _SETTLED_NS:
-            self._known[entry], self._changed = f"{state}: {found}", True
+            self._known[entry] = f"{state}: {found}"
         return found
 
     def save(self) -> None:
-        """Write the file, if something was found."""
-        if self._changed:
-            # If two processes save at once, an entry may be lost.
-            write_json(self.path, self._known)
+        """Write the file; if two processes save at once, an entry may be lost."""
+        write_json(self.path, self._known)

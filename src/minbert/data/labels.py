@@ -32,8 +32,7 @@ def make(job: Job) -> None:
         raise UserError(
             f"{path}: none of the {len(hidden):,} test rows of task '{task}' has its id there"
         )
-    columns = {"id": [*given], "label": [*given.values()]}
-    write_file(job.out / "labels.parquet", pa.table(columns, schema=SCHEMA))
+    write_file(job.out / "labels.parquet", pa.table([[*given], [*given.values()]], schema=SCHEMA))
     write_json(job.out / "labels.json", {"task": task, "rows": len(hidden), "labelled": len(given)})
 
 

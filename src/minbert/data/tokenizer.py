@@ -56,13 +56,11 @@ class Framing(NamedTuple):
 def framing(tokenizer: Tokenizer, path: Path) -> Framing:
     """Return what a tokenizer puts around sentences; `UserError`, naming its file, for nothing."""
     one, two = tokenizer.encode("a"), tokenizer.encode("a", "b")
-    match _runs(two):
-        case [(None, before), (0, a), (None, between), (1, _), (None, after)] if _runs(one) == [
-            (None, before),
-            (0, a),
-            (None, after),
-        ]:
-            return Framing(before, between, after, two_types=two.type_ids[-1] == 1)
+    single, pair = _runs(one), _runs(two)
+    match pair:
+        case [(None, before), (0, _), (None, between), (1, _), (None, after)]:
+            if single == [*pair[:2], pair[-1]]:
+                return Framing(before, between, after, two_types=two.type_ids[-1] == 1)
     raise UserError(
         f"{path}: a sentence becomes {one.tokens}, a pair {two.tokens}; expected special tokens "
         "before, between and after sentences, and the same ones (the file's post_processor)"

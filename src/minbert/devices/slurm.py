@@ -10,7 +10,6 @@ from minbert.base.process import answer_of, lines_of
 COMMENT = "rule_"
 """The start of the comment of each job that Snakemake's executor submits, groups included."""
 PATIENCE = 60.0  # seconds that sinfo has to answer, and cancelled jobs to end
-POLL = 2.0  # seconds between questions whether they have
 
 
 def has_gpus(wish: str) -> bool:
@@ -38,7 +37,7 @@ def cancel_orphans(folder: Path) -> list[str]:
         subprocess.run(["scancel", *found], check=False)
     deadline = time.monotonic() + PATIENCE
     while set(found) & set(_left_in(folder)) and time.monotonic() < deadline:
-        time.sleep(POLL)
+        time.sleep(0.5)
     return found
 
 

@@ -318,7 +318,7 @@ def _paper_figures(plan: Plan, grid: Grid, about: About, needs: Needs) -> Iterat
                 f"{where}: kind '{spec.kind}' shows {options.least} or more variants{on}, found "
                 f"{len(names)}; name others under 'variants', or take the figure out"
             )
-        yield _figure(grid.paper, name, spec, given, names, [about], needs)
+        yield _figure(grid.paper, name, spec, {"options": given, "variants": names}, [about], needs)
 
 
 def _all_figures(plan: Plan, papers: Sequence[About], needs: Needs) -> Iterator[Figure]:
@@ -329,24 +329,18 @@ def _all_figures(plan: Plan, papers: Sequence[About], needs: Needs) -> Iterator[
     for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
         options = spec.options
         if options.against == "dev" or any(row["table"] for of in papers for row in of["rows"]):
-            yield _figure(ALL, name, spec, options.model_dump(), [], papers, needs)
+            draw = {"options": options.model_dump(), "variants": []}
+            yield _figure(ALL, name, spec, draw, papers, needs)
 
 
 def _figure(
-    paper: str,
-    name: str,
-    spec: Drawing,
-    options: About,
-    variants: Sequence[str],
-    papers: Sequence[About],
-    needs: Needs,
+    paper: str, name: str, spec: Drawing, draw: About, papers: Sequence[About], needs: Needs
 ) -> Figure:
-    looks = spec.model_dump(include={"title", "caption"})
     about = {
         "paper": paper,
         "name": name,
         "kind": spec.kind,
-        "draw": {**looks, "options": options, "variants": variants},
+        "draw": spec.model_dump(include={"title", "caption"}) | draw,
         "papers": papers,
         "style": {p.name: checksum(p, "sha256:") for p in PACKAGE.glob("figures/*.mplstyle")},
     }

@@ -11,8 +11,7 @@ from minbert.spec.resolve import Stage, Variant
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 
-Counts = dict[str, int]
-"""Parameters of a model: `encoder`, `heads`, their `total`, and how many are `trainable`."""
+Counts = dict[str, int]  # of a model: its `total`, `encoder`, `heads`, and the `trainable` ones
 
 
 def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ()) -> Counts | None:

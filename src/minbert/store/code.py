@@ -14,11 +14,9 @@ from pathlib import Path
 from minbert.base.errors import UserError
 
 PACKAGE = "minbert"
+_OF_BASE = ("environment", "errors", "locks", "process", "progress", "version")
 SHOWN_NOT_HASHED = (
-    *(
-        f"minbert.base.{name}"
-        for name in ("environment", "errors", "locks", "process", "progress", "version")
-    ),
+    *(f"minbert.base.{name}" for name in _OF_BASE),
     *(f"minbert.spec.{name}" for name in ("figures", "parts", "stage", "yaml")),
 )
 """What the digest of a table, figure or page leaves out: `base` changes no result, nor how YAML is

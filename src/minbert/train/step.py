@@ -101,12 +101,11 @@ class Gradients(Part):
         self.factors: dict[str, Tensor] = {}  # by which a weighting multiplies them
         module = model.module
         # The trained parameters that all tasks use, and those that one uses, its head's too.
-        shared = module.trained_parameters()
+        trained = module.trained_parameters
+        shared = trained()
         self.groups = layer_groups(shared, model.architecture.layers)
         self.shared = list(shared.values())
-        self.own = {
-            task: [*module.trained_parameters(task).values()] for task in spec.trained_tasks
-        }
+        self.own = {task: [*trained(task).values()] for task in spec.trained_tasks}
         self.penalty = load_part("penalty", "smart")(spec, model, seed) if spec.smart else None
         tasks, device = len(self.own), next(module.parameters()).device
         self.method: Method | None = None
