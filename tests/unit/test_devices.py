@@ -258,7 +258,9 @@ def test_orphaned_jobs_are_cancelled_and_waited_for(program: Command, tmp_path: 
         f"echo '9|{here}|somebody else | (null)'",
     )
     program("scancel", f'echo "$*" > {tmp_path}/cancelled')
-    assert cancel_orphans(here) == ["7"]
+    said: list[str] = []
+    cancel_orphans(here, said.append)
+    assert said == ["cancels jobs that an earlier Snakemake left: 7"]
     assert (tmp_path / "cancelled").read_text() == "7\n"
     assert asked.read_text().count("x") == 3
 

@@ -82,7 +82,7 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
         assert ("; deleted" in last) == bool(more)
     assert [path.exists() for path in states] == [True, False], "it may go on"
     main(["gc", "--directory", str(tmp_path)])
-    assert capsys.readouterr().out.startswith("nothing to delete: ")
+    assert capsys.readouterr().out.startswith("no folder to delete: ")
     assert killed.parent.exists() and not killed.exists()
 
 

@@ -315,5 +315,5 @@ def _tell_devices(wish: str, gpu: bool | None) -> None:
     """Report once where training will run; on Slurm, cancel jobs of a killed Snakemake."""
     where = f"training jobs ask for {'a' if gpu else 'no'} GPU"
     print(in_words(wish) if gpu is None else where, file=sys.stderr)
-    if gpu is not None and (left := cancel_orphans(Path.cwd())):
-        print(f"cancelled jobs that an earlier Snakemake left: {' '.join(left)}", file=sys.stderr)
+    if gpu is not None:
+        cancel_orphans(Path.cwd(), lambda line: print(line, file=sys.stderr, flush=True))

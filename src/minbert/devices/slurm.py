@@ -2,6 +2,7 @@
 
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from minbert.base.errors import UserError
@@ -26,23 +27,22 @@ def has_gpus(wish: str) -> bool:
     return any(word.startswith("gpu") for line in lines for word in line.split(","))
 
 
-def cancel_orphans(folder: Path) -> list[str]:
-    """Cancel the user's jobs that an earlier Snakemake in `folder` left; return their numbers.
+def cancel_orphans(folder: Path, say: Callable[[str], None]) -> None:
+    """Cancel the user's jobs that an earlier Snakemake in `folder` left, and `say` their numbers.
 
     Snakemake locks its folder, so any job submitted from there before is a leftover. Waits until
     they have ended: they save their state, and delete what they have not finished.
     """
     found = _left_in(folder)
     if found:
+        say(f"cancels jobs that an earlier Snakemake left: {' '.join(found)}")
         subprocess.run(["scancel", *found], check=False)
     deadline = time.monotonic() + PATIENCE
     while set(found) & set(_left_in(folder)) and time.monotonic() < deadline:
         time.sleep(0.5)
-    return found
 
 
 def _left_in(folder: Path) -> list[str]:
-    """Return the numbers of the user's jobs that a Snakemake in `folder` submitted."""
     lines = lines_of("squeue", "--me", "--noheader", "--format=%i|%Z|%k")
     jobs = [line.split("|", 2) for line in lines if line.count("|") >= 2]
     return [

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, zip_longest
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +33,7 @@ from minbert.predict.resolve_run import (
     plans,
     versions,
 )
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import node_folder
 from minbert.store.plans import (
@@ -287,7 +287,8 @@ def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
             examples[task] = len(read.ids)
             changed.append(_changed(task, read.split(counts), one))
     (rule, overall), of_other = (
-        itemgetter("rule", "overall_tasks")(of.record["papers"][of.paper]) for of in sides
+        (about["rule"], about.get("overall_tasks", [*OVERALL_TASKS]))
+        for about in (of.record["papers"][of.paper] for of in sides)
     )
     if (rule, overall) == of_other and {*overall} <= scores.keys():
         scores[rule] = averaged({task: scores[task] for task in overall}, rule)

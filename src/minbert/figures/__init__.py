@@ -1,1 +1,1 @@
-"""Figures, one module each. Reads parquet only; knows no torch."""
+"""Figures of results. Reads parquet only; knows no torch."""

@@ -227,11 +227,11 @@ def _cosines(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
 
 
 def fusion_attention(options: Options, inputs: Inputs) -> Drawn:
-    """Draw a panel for each fusion of the variants (Pfeiffer et al., 2021, Figure 4).
+    """Draw a panel for each fusion of the variants: its mean attention to adapters.
 
-    It has the mean attention over adapters. A row is a sublayer, with the first layer at the
-    bottom; a column is an adapter. A row is the mean over all tokens of the target's dev set, and
-    over seeds, and adds up to 1.
+    As Pfeiffer et al. (2021), Figure 4. A row is a sublayer, with the first layer at the bottom; a
+    column is an adapter. A row is the mean over all tokens of the target's dev set, and over seeds,
+    and adds up to 1.
     """
     tables: dict[tuple[str, str, tuple[str, ...]], pd.DataFrame] = {}
     for name, label in inputs.variants.items():

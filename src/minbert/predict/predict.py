@@ -7,10 +7,11 @@ the format of the CS 224N default project.
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from minbert.base.errors import UserError
-from minbert.base.files import write_text
+from minbert.base.files import whole, write_text
 from minbert.base.progress import counted
 from minbert.data.parquet import read_file
 from minbert.predict.inputs import STANDARD_INPUT, from_file, from_words
@@ -74,11 +75,10 @@ def predict(
     if out is None:
         sys.stdout.writelines(lines)
         return
-    text = "".join(tqdm(lines, variant, len(items), disable=None))
-    if out.is_file() or not out.exists():
-        write_text(out.resolve(), text)
-    else:  # a pipe or a device
-        out.write_text(text, encoding="utf-8")
+    # A pipe or a device is written into.
+    place = nullcontext(out) if out.exists() and not out.is_file() else whole(out.resolve())
+    with place as path, path.open("w", encoding="utf-8") as stream:
+        stream.writelines(tqdm(lines, variant, len(items), disable=None))
 
 
 def submit(

@@ -1,4 +1,4 @@
-"""The report: one page of what it finds: best variants, warnings, tables, worst examples."""
+"""The report: one page of findings, warnings, tables, claims, figures and worst examples."""
 
 import base64
 import hashlib

@@ -10,8 +10,9 @@ from typing import Any
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.figures import FIGURE_KINDS
 
-# Figures of other things than scores, and their modules.
-_DRAWN_IN = {"architectures": "architectures", "curves": "curves", "fusion-attention": "curves"}
+# Figures that share a module.
+_ROWS = ("ladder", "published-reproduced", "ranking", "score-parameters", "stability", "transfer")
+_DRAWN_IN = dict.fromkeys((*_ROWS, "sweep"), "scores") | {"fusion-attention": "curves"}
 _DRAWN_IN |= dict.fromkeys(("calibration", "confusion-matrix", "sts-scatter"), "predictions")
 
 PARTS: dict[str, dict[str, str]] = {
@@ -82,7 +83,7 @@ PARTS: dict[str, dict[str, str]] = {
         "lora": "minbert.train.adapters:LoRATuned",
     },
     "figure": {
-        kind: f"minbert.figures.{_DRAWN_IN.get(kind, 'scores')}:{kind}".replace("-", "_")
+        kind: f"minbert.figures.{_DRAWN_IN.get(kind, kind)}:{kind}".replace("-", "_")
         for kind in FIGURE_KINDS
     },
 }

@@ -13,8 +13,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,17 +81,24 @@ class Journal:
         """
         when = ended or time.time()
         points = [[name, value, step, when] for name, value in metrics.items()]
-        with self._file:
+        with _naming(self.path), self._file:
             self._file.write(b"\n")  # ends the part of a line that a killed process left
             self._write({"status": status, "error": error, "ended": when, "points": points, **more})
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        try:
+        with _naming(self.path):
             self._file.write(json.dumps(line).encode() + b"\n")
             self._file.flush()  # The follower sees it at once.
-        except OSError as error:
-            error.filename = str(self.path)
-            raise
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Add the name of the file to an `OSError` of the block, which has none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 @dataclass
