@@ -42,7 +42,7 @@ def parts(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Projec
     [
         (f"compare {PAPER}/sst-only 1-bert", f"{PAPER}/sst-only (main "),
         ("submit sst-only --out {folder}", "sst-dev-output.csv: 48 rows"),
-        ("predict best --task sst film", "'best' is the best of others: sst from '"),
+        ("predict best --task sst film", "'best' is the best of several: sst from '"),
     ],
 )
 def test_a_variant_of_any_part_is_found(

@@ -137,9 +137,9 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "an edited spec": (lambda r: r["spec"].update(epochs=99), "settings that do not match"),
     "other tokens": (
         lambda r: r["data"]["sst"]["train"].update(tokens="0" * 64),
-        "was trained with other tokens.sst",
+        "was trained with different tokens.sst",
     ),
-    "a backbone": (lambda r: r.update(backbone="0" * 64), "trained with other backbone.model"),
+    "a backbone": (lambda r: r.update(backbone="0" * 64), "trained with different backbone.model"),
 }
 
 
@@ -211,7 +211,7 @@ def test_bundled_results_stand_for_data_that_are_not_there(tmp_path: Path, edit:
     write_text(tmp_path / "news" / "dev.csv", "a,b\nother text,1\nmore,0\n")
     shutil.rmtree(new.root)
     unbundle(tmp_path / "other", tmp_path / "runs.zip")
-    assert "was trained with other tokens.news" in adopt(own_plan(tmp_path, "other"))
+    assert "was trained with different tokens.news" in adopt(own_plan(tmp_path, "other"))
 
 
 BUNDLES = sorted((REPOSITORY / "study").glob("*.zip"))

@@ -175,7 +175,7 @@ def test_a_further_bundle_has_neither_runs_nor_rows_of_the_first(
     assert sum(name.endswith(".parquet") for name in contents(further)) == 2
     with pytest.raises(UserError, match="has no finished run"):
         bundle(plan.root, tmp_path / "none.zip", without=[first, further])
-    with pytest.raises(UserError, match="import the bundle first that it was made without"):
+    with pytest.raises(UserError, match="first import the bundle that it was made without"):
         unbundle(target, further)
     unbundle(target, first)
     assert "1 run imported, 0 already" in unbundle(target, further)
@@ -267,7 +267,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "a run under another seed": (moved("train/{key}/seed1"), "has the record of another seed"),
     "other examples": (
         page("run.json", lambda record: record["data"]["sst"]["dev"].update(ids="0")),
-        "predicts other examples of 'sst' on dev",
+        "examples of 'sst' on dev are not those",
     ),
     "edited predictions": (
         column("predictions", "prediction", lambda t: pc.add(t["prediction"], 1)),
@@ -325,7 +325,7 @@ def test_a_bundle_that_is_cut_off_or_edited_is_refused(
         refuse(tmp_path / f"cut-{at}.zip", tmp_path / f"results-{at}", "BadZipFile")
     edited = {n: of.replace(b'"epochs": 1', b'"epochs": 2') for n, of in contents(made).items()}
     path = zipped(tmp_path / "edited.zip", edited)
-    refuse(path, tmp_path / "results", "was changed: its SHA-256 is not the one")
+    refuse(path, tmp_path / "results", "was changed: its SHA-256 is not the listed")
     listed = zipped(tmp_path / "nothing.zip", {MANIFEST: json.dumps(FORMAT).encode()})
     with pytest.raises(UserError, match=r"nothing\.zip: KeyError"):
         bundle(plan.root, tmp_path / "out.zip", without=[listed])

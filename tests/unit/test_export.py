@@ -149,8 +149,8 @@ def test_every_encoder_and_head_gives_the_same_logits_elsewhere_as_do_trained_va
     ("variant", "task", "told"),
     [
         ("staged", None, "sst, para, sts have no encoder in common; name one"),
-        ("adapted", "sst", "'adapters' has no form as a standard encoder"),
-        ("fused", None, "'fusion' has no form"),
+        ("adapted", "sst", "'adapters' cannot be exported as a standard encoder"),
+        ("fused", None, "'fusion' cannot be exported"),
         ("later", "sst", "variant 'later' is not trained yet"),
     ],
 )

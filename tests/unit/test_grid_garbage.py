@@ -82,7 +82,7 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
         assert ("; deleted" in last) == bool(more)
     assert [path.exists() for path in states] == [True, False], "it may go on"
     main(["gc", "--directory", str(tmp_path)])
-    assert capsys.readouterr().out.startswith("no folder to delete: ")
+    assert capsys.readouterr().out.startswith("nothing to delete: the configuration needs ")
     assert killed.parent.exists() and not killed.exists()
 
 
@@ -97,7 +97,7 @@ def test_what_a_training_left_that_was_killed_as_it_ended_goes(tmp_path: Path) -
 def test_nothing_is_deleted_beside_a_workflow(tmp_path: Path) -> None:
     made = filled(tmp_path)[0]
     put(stray := made.root / "store" / "train" / STRAY / "seed0" / "run.json")
-    why = "is in use: a workflow or a job, perhaps of another"
+    why = "is in use: a workflow or a job is running"
     with results_lock(made.root), pytest.raises(UserError, match=why):
         remove(made, leftovers(made))
     assert stray.exists()

@@ -19,7 +19,7 @@ PAPER = "hybrid-bert"
 def test_only_what_the_paper_shows_is_asked_for(tmp_path: Path) -> None:
     config = {"grids": PAPER, "data": "builtin", "backbone": "builtin"}
     plan = load_plan({**config, "results": str(tmp_path)}, REPOSITORY)
-    with pytest.raises(UserError, match="there are no scores of this configuration; run snakemake"):
+    with pytest.raises(UserError, match="no scores for this configuration; run snakemake"):
         learned_text(plan)
     scores = [
         ("1-bert", "sst", 0.6, 0.2, 1e-9, False),

@@ -113,7 +113,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ("extends: [tt]", "variant 'a': 'a' extends unknown 'tt'. Did you mean 't'?"),
         ("expand: {optimiser.lr: [1, 2]}", "two variants or templates are called 'a'; rename one"),
         ("stages: []", "'variants.a.stages'"),
-        ("stages: [{name: x}, {name: x}]", "variant 'a': stage 'x': two stages are called so"),
+        ("stages: [{name: x}, {name: x}]", "variant 'a': stage 'x': two stages have this name"),
         ("tune: {optimiser.lrr: [1, 2]}", "variant 'a.lrr-1': unknown key 'optimiser.lrr'. Did"),
         ("best_of: [c], epochs: 2", "variant 'a': 'best_of' trains nothing, so 'epochs' does not"),
         ("best_of: [d]", "'a': best_of: there is no variant 'd' with results. Did you mean 'ad'?"),

@@ -92,7 +92,7 @@ def test_figures_over_all_papers(tmp_path: Path) -> None:
         ("calibration, options: {tusk: same}", "unknown key 'tusk'. Did you mean 'task'?"),
         (
             "curves, options: {show: runs, pairs: [[a, d]]}",
-            "'d' is no variant with results that it shows",
+            "'d' is not one of its variants with results",
         ),
         ("curves, options: {show: tables}", "options: 'show: tables' and the option"),
         ("curves, options: {smooth: 1}", "'smooth' is 1; expected"),
@@ -100,8 +100,11 @@ def test_figures_over_all_papers(tmp_path: Path) -> None:
         ("curves, options: {show: tables, tables: [{los: 1}]}", "unknown key 'tables.0.los'"),
         ("sweep, options: {x: X, lines: {a: {}}}", "'lines.a'"),
         ("calibration", "kind 'calibration' shows 1 or more variants scored on none (binary), fo"),
-        ("ranking, variants: [d]", "'d' is no variant with results that"),
-        ("confusion-matrix, variants: [sts-only]", "'sts-only' is no variant scored on sst"),
+        ("ranking, variants: [d]", "'d' is not one of its variants with"),
+        (
+            "confusion-matrix, variants: [sts-only]",
+            "'sts-only' is not one of its variants scored on sst",
+        ),
         ("ladder, variants: [a]", "kind 'ladder' shows 2 or more variants, found 1; name others"),
     ],
 )

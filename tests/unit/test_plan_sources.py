@@ -229,7 +229,7 @@ def test_stated_checksums_stand_for_absent_files(given: dict[str, Any], tmp_path
     for name in ("course", "reviews.tar", "model", "mine", "labels"):
         (tmp_path / name).rename(tmp_path / f"{name} away")
     assert keys(**stated) == keys(revision="0" * 40, **stated) == there
-    with pytest.raises(UserError, match=r"nor any result .* of its stated checksums"):
+    with pytest.raises(UserError, match=r"nor a result .* with its stated checksums"):
         keys(checksums=wrong)
     model = {path: of for path, of in wrong.items() if path.startswith("model/")}
     others = keys(checksums=wrong | {path: found[path] for path in model})

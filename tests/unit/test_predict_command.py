@@ -126,7 +126,7 @@ def test_the_best_of_others_names_the_run(plan: Plan, capsys: Printed) -> None:
     told = capsys.readouterr()
     assert [json.loads(line) for line in told.out.splitlines()] == chosen
     key = run_folder(plan, "three").parent.name
-    said = "minbert: 'best' is the best of others: para from 'three/main', seed 0"
+    said = "minbert: 'best' is the best of several: para from 'three/main', seed 0"
     assert told.err == f"{said} ({key})\n"
     with pytest.raises(UserError, match="give sentences in one way: after"):
         predict(plan.root, "frozen", task="sst", sentences=["a"], source=Path("a.txt"))

@@ -70,8 +70,8 @@ def results_lock(root: Path, *, alone: bool = False) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
         if not take(handle, shared=not alone):
-            other = "a workflow or a job, perhaps of another clone of the repository, works there"
-            holder = other if alone else "`minbert gc`, `adopt` or `unbundle` works there"
+            other = "a workflow or a job is running, perhaps from another clone of the repository"
+            holder = other if alone else "`minbert gc`, `adopt` or `unbundle` is running"
             raise UserError(f"{root} is in use: {holder}. Wait for it to end, then run again.")
         yield
 

@@ -145,7 +145,7 @@ class Acceptance:
             was = old["needs"][name]
             if name in said and self._makes(need):
                 if _digest(need.node.folder(self.plan.root) / need.file) != said[name]:
-                    raise UserError(f"was trained with other {name}")
+                    raise UserError(f"was trained with different {name}")
             elif need.node.kind == "train":
                 if self._lineage(was["key"], seed).isdisjoint(self._lineage(need.node.key, seed)):
                     raise UserError(
@@ -155,7 +155,7 @@ class Acceptance:
             elif was["key"] != need.node.key and need.node.kind != "fetch":
                 before = self._described[was["kind"], was["key"]]
                 if not self._is_alike(need.node, before):
-                    raise UserError(f"was made with other {name}")
+                    raise UserError(f"was made with different {name}")
                 codes |= self._other_code(need.node, None, before, {"code": digest(before["code"])})
         return codes
 

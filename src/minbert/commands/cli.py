@@ -96,7 +96,7 @@ COMMANDS = {
         "keep results after a refactoring of their code",
         {
             "--apply": _flag("carry them over"),
-            "--reason": _arg("accept other code, too; says why it computes the same", "TEXT"),
+            "--reason": _arg("accept other code too; TEXT says why it computes the same", "TEXT"),
         },
         planned=True,
     ),
@@ -130,7 +130,7 @@ COMMANDS = {
         {
             **VARIANT,
             "sentences": _arg(
-                "the sentences; of a task of pairs, two in a row", "SENTENCE", nargs="*"
+                "the sentences; for a task of pairs, two for each pair", "SENTENCE", nargs="*"
             ),
             "--task": _arg("one of the variant's tasks", "TASK"),
             "--in": _path(
@@ -155,7 +155,7 @@ COMMANDS = {
         "show how two variants differ, or one before and after an edit",
         {
             "one": _arg("VARIANT, PAPER/VARIANT, or either with @KEY for an earlier result", "A"),
-            "other": _arg("what to compare it with (default: its result before)", "B", nargs="?"),
+            "other": _arg("what to compare it with (default: its previous result)", "B", nargs="?"),
         },
     ),
     "submit": Command(

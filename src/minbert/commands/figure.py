@@ -32,7 +32,7 @@ def draw(
     }
     if name not in known:
         near = did_you_mean(name, known)
-        raise UserError(f"{root}: no published figure '{name}', which is PAPER/NAME.{near}")
+        raise UserError(f"{root}: no published figure '{name}' (PAPER/NAME).{near}")
     key, plan = known[name]
     use_tasks_of(read_plan(root, plan))
     out = out or Path(f"{Path(name).name}.pdf")

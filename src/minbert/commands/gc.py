@@ -78,7 +78,7 @@ def report(plan: Plan, delete: bool) -> Iterator[str]:
     if delete:
         remove(plan, found)
     if not found:
-        yield f"no folder to delete: the configuration asks for all in {plan.root}"
+        yield f"nothing to delete: the configuration needs all that is in {plan.root}"
         return
     total = f"{shown_size(sum(each.size for each in found))} in {counted(len(found), 'folder')}"
     command = f"minbert gc --delete {plan.options}".rstrip()

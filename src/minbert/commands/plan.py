@@ -147,7 +147,7 @@ def learned_text(plan: Plan) -> str:
     found = {paper: read_scores(path, paper) for paper, path in paths.items() if path.exists()}
     if not found:
         raise UserError(
-            f"{plan.root}: there are no scores of this configuration; run snakemake with it, or "
+            f"{plan.root}: there are no scores for this configuration; run snakemake with it, or "
             "give the --configfile and --config of the run"
         )
     lines: list[tuple[Any, ...]] = []

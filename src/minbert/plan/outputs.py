@@ -310,7 +310,7 @@ def _paper_figures(plan: Plan, grid: Grid, about: About, needs: Needs) -> Iterat
         for variant, known in (dict.fromkeys(named, names) | dict.fromkeys(names, able)).items():
             if variant not in known:
                 raise UserError(
-                    f"{where}: '{variant}' is no variant{on or ' with results'} that it shows."
+                    f"{where}: '{variant}' is not one of its variants{on or ' with results'}."
                     f"{did_you_mean(variant, known)}"
                 )
         if len(names) < options.least:

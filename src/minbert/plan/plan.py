@@ -119,7 +119,7 @@ class Plan:
                 if crossed and arch.two_types and arch.types < 2:
                     raise UserError(
                         f"task '{crossed[0]}' has 'pairing: cross', and the backbone's "
-                        "type_vocab_size is 1; choose 'pairing: siamese', or another backbone"
+                        "type_vocab_size is 1; choose 'pairing: siamese', or a different backbone"
                     )
         needs = {f"tokens.{t}": Need(sources.tokens(t), "tokens.parquet") for t in spec.tasks}
         for name in ("config.json", "tokenizer.json", WEIGHTS):

@@ -139,7 +139,7 @@ class Sources:
         of_bert = name.rpartition("/")[2] == BACKBONE.rpartition("/")[2]
         pinned = re.fullmatch("[0-9a-f]{40}", revision) and (revision != REVISION or of_bert)
         if files or not (pinned and re.fullmatch(_HUB_NAME, name, re.ASCII)):
-            result = f", nor any result under {self.root} of its stated checksums" if files else ""
+            result = f", nor a result under {self.root} with its stated checksums" if files else ""
             near = "" if name in KNOWN else did_you_mean(name, KNOWN)
             raise UserError(
                 f"backbone {name!r}: no such folder{result}. Give a folder with a Hugging Face "

@@ -65,8 +65,8 @@ def write_model(folder: Path, made: Predictor, tasks: Sequence[str]) -> None:
     parts = [part for of in tasks for part in (spec.tasks[of].head.name, spec.tasks[of].pooling)]
     if strange := {spec.trainable, *parts} - KNOWN:
         raise UserError(
-            f"'{min(strange)}' has no form as a standard encoder and layers that the code of the "
-            f"card knows ({', '.join(sorted(KNOWN))}); use `minbert predict` (docs/predicting.md)"
+            f"'{min(strange)}' cannot be exported as a standard encoder and layers that the code "
+            f"of the card knows ({', '.join(sorted(KNOWN))}); use `minbert predict`"
         )
     heads = {f"pooler.{of}": state[f"pooler.dense.{of}"] for of in ("weight", "bias")}
     for name, tensor in made.module.state_dict().items():

@@ -61,7 +61,7 @@ def predict(
     stage = next(name for name, key in run.variant.stages.items() if key == run.key)
     if "/" in stage:
         print(
-            f"minbert: '{run.variant.name}' is the best of others: {run.task} from '{stage}', "
+            f"minbert: '{run.variant.name}' is the best of several: {run.task} from '{stage}', "
             f"seed {run.seed} ({run.key})",
             file=sys.stderr,
         )

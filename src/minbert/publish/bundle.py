@@ -89,7 +89,7 @@ def bundle(
     elsewhere = {name for path in without for name in unpack(path)["files"]}
     plans = [record for _, record in records(root)][:1]
     if not plans:  # before a lock would make its folder
-        raise UserError(f"{root}: no workflow has run there; name its results with --results")
+        raise UserError(f"{root}: no workflow has run there; give a folder with --results")
     with results_lock(root):
         plans += [read_plan(root, name) for name in published_plans(root)]
         # Of a task that changed, the newest.
@@ -98,7 +98,7 @@ def bundle(
         names = sorted(_names(root / "store", plans, seeds, elsewhere))
         names = [name for name in names if weights or not name.endswith(WEIGHTS)]
         if not (runs := sum(name.endswith("/run.json") for name in names)):
-            raise UserError(f"{root} has no finished run that is to be in the bundle")
+            raise UserError(f"{root} has no finished run to put into the bundle")
         files = _contents(root, plans[0], names, lean)
         write(out, files, package=VERSION, tasks=[*tasks.values()])
     return f"{out}: {counted(runs, 'run')}, {shown_size(out.stat().st_size)}"
@@ -256,7 +256,7 @@ def unpack(path: Path, target: Path | None = None) -> dict[str, Any]:
                 raise ValueError(f"{name} has {size:,} bytes, allowed are {_MOST:,}")
             data = archive.read(name)
             if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-                raise ValueError(f"{name} was changed: its SHA-256 is not the one that is listed")
+                raise ValueError(f"{name} was changed: its SHA-256 is not the listed one")
             at = target / name
             at.parent.mkdir(parents=True, exist_ok=True)
             at.write_bytes(data)
@@ -282,7 +282,7 @@ def restored(table: pa.Table, rows: Rows) -> pa.Table:
     tasks = table["task"].to_pylist()
     if absent := {*tasks} - rows.keys():
         raise ValueError(
-            f"lacks the ids and labels of '{min(absent)}': import the bundle first that it was "
+            f"lacks the ids and labels of '{min(absent)}': first import the bundle that it was "
             "made without"
         )
     places = [*zip(tasks, table[ROW].to_pylist(), strict=True)]

@@ -95,7 +95,7 @@ def _check_task(
             "labels": labels_digest(rows["label"].to_numpy()),
         }
         if not found.items() <= record["data"][task][name].items():
-            raise ValueError(f"predicts other examples of '{task}' on {name} than its record says")
+            raise ValueError(f"examples of '{task}' on {name} are not those of its record")
     own = history[history["metric"] == TASKS[task].metric]
     measured = own.set_index(["epoch", "split"])["value"]
     epochs = {"prediction": record["outcome"]["best_epoch"], "last": own["epoch"].max()}

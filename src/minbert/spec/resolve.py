@@ -270,7 +270,7 @@ def _stages(variant: str, values: Values, paper: Values, config: Config) -> dict
         with inside(f"stage '{own['name']}'"):
             ref = StageRef(paper["paper"], variant, own["name"])
             if ref in found:
-                raise UserError("two stages are called so; rename one")
+                raise UserError("two stages have this name; rename one")
             keys = without_nulls(merge(shared, {**own, "name": None}))
             train, carried = keys.pop("train", ()), keys.pop("evaluate_only", ())
             named = {task: {"trained": task in train} for task in (*train, *carried)}
