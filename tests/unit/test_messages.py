@@ -154,7 +154,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
     paper: [
         (["  a: {}\n  a: {}\n"], "0.yaml, line 21, column 3: duplicate key 'a'; keep one of them"),
         (["  t: {extends: t}"], "two variants or templates are called 't'"),
-        (["  a/b: {extends: t}"], "'a/b'; String should match pattern '^[A-Za-z0-9]"),
+        (["  a/b: {extends: t}"], "'a/b'; expected pattern '^[A-Za-z0-9]"),
         (["  'a{lr}': {extends: t, expand: {optimiser.lr: [1e-4, 0.0001]}}"], "is there twice"),
         (["single: beest"], "single: there is no variant 'beest' with results."),
         ([FIGURE % "rankin"], "'figures.f.kind' is 'rankin'; expected 'architectures'"),
@@ -162,7 +162,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ([CLAIM % ("c", "s", "spt")], "claim 'T': 'c' has no task 'spt'. Did you mean 'sst'?"),
         ([CLAIM % ("c", "apart", "overall")], "claim 'T': 'c' has no task 'sts'."),
         ([CLAIM % ("c", "57.3", "sst")], "'against' is 57.3, expected a score from -1 to 1"),
-        (["paper: A b"], "'paper' is 'A b'; String should match pattern"),
+        (["paper: A b"], "'paper' is 'A b'; expected pattern"),
         # Several files of a paper.
         (["", "variants: {c: X}"], "g0.yaml, {0}/g1.yaml: two files have variants called 'c'"),
     ],
@@ -180,7 +180,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ({"seeds": [1, "1"]}, "'seeds': 1 is there twice"),
         ({"seeds": [2**32]}, "'seeds.0' is 4294967296; expected less than 4294967296"),
         ({"data": "reel"}, "'data' is 'reel'; expected 'real' or 'builtin'. Did you mean 'real'?"),
-        ({"device": "gpu"}, "'device' is 'gpu'; String should match pattern '^(auto|cpu|"),
+        ({"device": "gpu"}, "'device' is 'gpu'; expected pattern '^(auto|cpu|"),
         ({"threads": "x", "data": 3}, "'data' is 3; expected 'real' or 'builtin'\nconfig: 'thr"),
     ],
     task: [
@@ -197,7 +197,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         (NEWS | {"files": 3}, "'tasks.news.files' is 3; expected a valid dictionary"),
         (NEWS | {"files": {"folder": "n", "test": "e.tsv"}}, "'tasks.news': give 'files.train',"),
         (NEWS | {"files": "https://x.org/t.tsv"}, "needs the checksum of what is there, as {url:"),
-        (NEWS | {"files": {"url": "https://x.org", "md5": "abc"}}, "md5' is 'abc'; String should"),
+        (NEWS | {"files": {"url": "https://x.org", "md5": "abc"}}, "md5' is 'abc'; expected pat"),
     ],
     data: [
         (({}, {"label": "topics"}), "60 of 60 ... line 2: no column 'topics'; found text, topic"),
@@ -257,6 +257,22 @@ def test_mistakes_are_named(
     assert re.search(".*".join(map(re.escape, said.split(" ... "))), found), found
     assert read not in (variant, paper, whole) or "g0.yaml" in found, found
     assert read is not data or "\n" not in found, found
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"seeds": ["x"]}, "'seeds.0' is 'x'; expected a valid integer, unable to parse .*"),
+        ({"seeds": -1}, "'seeds' is -1; expected greater than or equal to 0"),
+        ({"seeds": []}, r"'seeds' is \[\]; expected at least 1 item"),
+        ({"scale": {"batch_size": {"least": 1}}}, "unknown key '.*least': it is called 'min' now"),
+        ({"scale": {"least": 1}}, r"unknown key 'scale.least'\. Known: learning_rate, .*"),
+    ],
+)
+def test_a_mistake_is_one_line(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError) as error:
+        load_config({"grids": ["demo"], **values})
+    assert re.fullmatch(f"config: {said}", str(error.value)), error.value
 
 
 def test_a_grid_that_is_missing(tmp_path: Path) -> None:

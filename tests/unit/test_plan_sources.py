@@ -155,6 +155,17 @@ def test_impossible_backbones(config: dict[str, str], message: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    ("name", "content"), [("vocab.txt", b"caf\xe9"), ("model.safetensors.index.json", b"{}")]
+)
+def test_a_backbone_folder_with_a_damaged_file(tmp_path: Path, name: str, content: bytes) -> None:
+    folder = tmp_path / "bert"
+    write_json(folder / "config.json", BERT)
+    (folder / name).write_bytes(content)
+    with pytest.raises(UserError, match=r"/bert: a file in it cannot be read: \w+\("):
+        sources(tmp_path, backbone=str(folder))
+
+
+@pytest.mark.parametrize(
     ("backbone", "covered"),
     [
         ("builtin", set()),

@@ -11,7 +11,6 @@ use rule step as fetch with:
         STORE / "fetch" / "{key}" / "{name}",
     log:
         LOGS / "fetch" / "{key}-{name}.log",
-    retries: 2
 
 
 use rule step as data with:

@@ -47,8 +47,7 @@ def _in_folder(task: str, entry: TaskEntry, folder: Path, config: Config) -> dic
     names = names_in(folder, config)
     if not names and not folder.is_dir():
         return {"train": (str(folder), "sha256:")}
-    named = [(split, f"{split}.{form}") for split in SPLITS for form in FORMS]
-    found = [(split, name) for split, name in named if name in names]
+    found = [(s, name) for s in SPLITS for form in FORMS if (name := f"{s}.{form}") in names]
     splits = [*(split for split, _ in found), *entry.derived_splits]
     if not {"train", "dev"} <= {*splits} or len({*splits}) < len(splits):
         raise UserError(
@@ -62,8 +61,8 @@ def label_files(config: Config, tasks: Collection[str]) -> dict[str, Path]:
     """Return {task: path} of the files in `labels` that are called by tasks, such as `sst.csv`."""
     folder = Path(str(config.labels))
     names = names_in(folder, config)
-    known = [f"{task}.{form}" for task in tasks for form in FORMS]
-    found = {name.partition(".")[0]: folder / name for name in known if name in names}
+    each = ((task, f"{task}.{form}") for task in tasks for form in FORMS)
+    found = {task: folder / name for task, name in each if name in names}
     if not found:
         raise UserError(
             f"labels: {folder}: there is no file of ids and labels that is called by its task, "

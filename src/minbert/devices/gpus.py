@@ -139,9 +139,9 @@ def lease(wish: str, memory: int | None, say: Callable[[str], None]) -> Iterator
     """
     folder = locks_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    path, told, card = folder / "master", False, None
+    told, card = False, None
     with ExitStack() as slots:
-        with path.open("a") as master:
+        with (folder / "master").open("a") as master:
             while not take(master) or not (card := _with_room(folder, wish, memory, slots)):
                 if not told:
                     size = "a whole GPU" if memory is None else f"{memory / 1e9:.1f} GB of a GPU"

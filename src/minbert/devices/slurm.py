@@ -33,8 +33,7 @@ def cancel_orphans(folder: Path, say: Callable[[str], None]) -> None:
     Snakemake locks its folder, so any job submitted from there before is a leftover. Waits until
     they have ended: they save their state, and delete what they have not finished.
     """
-    found = _left_in(folder)
-    if found:
+    if found := _left_in(folder):
         say(f"cancels jobs that an earlier Snakemake left: {' '.join(found)}")
         subprocess.run(["scancel", *found], check=False)
     deadline = time.monotonic() + PATIENCE
@@ -45,8 +44,4 @@ def cancel_orphans(folder: Path, say: Callable[[str], None]) -> None:
 def _left_in(folder: Path) -> list[str]:
     lines = lines_of("squeue", "--me", "--noheader", "--format=%i|%Z|%k")
     jobs = [line.split("|", 2) for line in lines if line.count("|") >= 2]
-    return [
-        number
-        for number, where, comment in jobs
-        if Path(where) == folder and comment.startswith(COMMENT)
-    ]
+    return [n for n, where, note in jobs if Path(where) == folder and note.startswith(COMMENT)]

@@ -15,12 +15,7 @@ from minbert.devices.gpus import visible_cards
 from minbert.plan.parameters import Counts, stage_parameters
 from minbert.plan.pending import Job, Pending
 from minbert.plan.plan import Plan
-from minbert.spec.architecture import (
-    BERT_BASE,
-    NUMBER,
-    Architecture,
-    training_bytes,
-)
+from minbert.spec.architecture import BERT_BASE, NUMBER, Architecture, training_bytes
 from minbert.spec.epochs import Epoch, epoch_of
 from minbert.spec.protocol import SPLITS
 from minbert.spec.stage import StageSpec
@@ -62,9 +57,9 @@ LARGER = 2.0  # a step's largest batches have about this many times the mean tok
 FROZEN = 1_300_000
 """Numbers for each hidden unit that a frozen encoder holds of its batch on a GPU, 65,536 tokens."""
 PLAIN = 1500  # MB of a step that trains nothing: a data set's table, a figure
-AROUND = {False: 700, True: 3700}
-"""MB of main memory besides a step on a cluster, where two Snakemakes start it; with a GPU CUDA's
-libraries too."""
+AROUND = {0: 700, 1: 3700}
+"""MB of main memory besides a step, by its GPUs, on a cluster, where two Snakemakes start it; with
+one CUDA's libraries too."""
 LEAST, SPARE = 20, 4  # minutes that a training may take, and as many times its estimated time
 MINUTES = 60  # that each other job may take
 MOST_THREADS = 4  # More do not make a step of a few hundred tokens faster.
@@ -185,7 +180,7 @@ class Costs:
 
     def mem_mb(self, node: Node) -> int:
         """Return the MB of main memory that a job asks for."""
-        return (self.device_mb(node) or PLAIN) + AROUND[bool(self.gpus(node))]
+        return (self.device_mb(node) or PLAIN) + AROUND[self.gpus(node)]
 
     def minutes(self, node: Node) -> int:
         """Return the minutes that it asks for; a training resumes from its last state."""

@@ -19,7 +19,7 @@ from minbert.spec.architecture import (
     architecture_parts,
     read_architecture,
 )
-from minbert.spec.config import BACKBONE, REVISION, Config
+from minbert.spec.config import REVISION, Config
 from minbert.spec.hugging_face import backbone_files, from_hugging_face
 from minbert.spec.model import URLS
 from minbert.spec.parts import PARTS, part_module
@@ -127,17 +127,19 @@ class Sources:
         folder = self.base / PACKAGED if name == "builtin" else Path(name)
         shapes, read = None, [folder / name for name in names_in(folder, self.config)]
         if folder.is_dir():
-            shapes, read = from_hugging_face(folder / "config.json"), backbone_files(folder)
-            if any(path.name in TOKENIZERS for path in read):
-                folder_tokenizer(folder, shapes)
+            try:
+                shapes, read = from_hugging_face(folder / "config.json"), backbone_files(folder)
+                if any(path.name in TOKENIZERS for path in read):
+                    folder_tokenizer(folder, shapes)
+            except (AttributeError, LookupError, TypeError, UnicodeError) as error:
+                raise UserError(f"{folder}: a file in it cannot be read: {error!r}") from error
         files = {path.name: self._checksum(path).partition(":")[2] for path in read}
         if files and (shapes := shapes or self._shapes(files)):
             extra = {"paths": {"folder": str(folder.absolute())}}
             parts = architecture_parts(shapes)
             node = Node("backbone", {"files": files}, "minbert.train.backbone", parts, extra=extra)
             return node, shapes
-        of_bert = name.rpartition("/")[2] == BACKBONE.rpartition("/")[2]
-        pinned = re.fullmatch("[0-9a-f]{40}", revision) and (revision != REVISION or of_bert)
+        pinned = re.fullmatch("[0-9a-f]{40}", revision) and (revision != REVISION or name in KNOWN)
         if files or not (pinned and re.fullmatch(_HUB_NAME, name, re.ASCII)):
             result = f", nor a result under {self.root} with its stated checksums" if files else ""
             near = "" if name in KNOWN else did_you_mean(name, KNOWN)

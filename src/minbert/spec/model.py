@@ -55,10 +55,11 @@ class Spec(BaseModel):
     def _has_no_unknown_key(cls, values: Any) -> Any:
         for key in values if isinstance(values, dict) else ():
             if key not in cls.model_fields:
-                now = f": it is called '{RENAMED[key]}' now" if key in RENAMED else "."
                 near, known = did_you_mean(key, cls.model_fields), ", ".join(cls.model_fields)
-                said = {"key": str(key), "said": f"{now}{near} Known: {known}"}
-                raise PydanticCustomError("unknown_key", "{said}", said)
+                said = f".{near} Known: {known or 'none'}"
+                if (now := RENAMED.get(key)) in cls.model_fields:
+                    said = f": it is called '{now}' now"
+                raise PydanticCustomError("unknown_key", "{said}", {"key": str(key), "said": said})
         return values
 
 

@@ -153,7 +153,9 @@ def validated(model: type[Model], values: Mapping[str, Any], where: str = "") ->
     except ValidationError as error:
         found: dict[str, list[Any]] = {}  # each member of a union has its own error
         for item in error.errors(include_url=False):
-            found.setdefault(".".join(_place(values, item)), []).append(item)
+            # Without its wrong members a list may be too short, too.
+            if not found or item["type"] != "too_short":
+                found.setdefault(".".join(_place(values, item)), []).append(item)
         with inside(where):
             raise UserError("\n".join(_problem(*of) for of in found.items())) from None
 
@@ -182,6 +184,7 @@ def _problem(path: str, items: list[Any]) -> str:
         return f"'{path}': {own['ctx']['error']}" if path else str(own["ctx"]["error"])
     # A union says the same of each of its members.
     told = " or ".join(dict.fromkeys(item["msg"] for item in items))
-    told = re.sub(" or instance of [A-Za-z]+", "", told.replace("Input should be", "expected"))
+    told = re.sub("[A-Z][a-z]+ should (be|have|match)", "expected", told)
+    told = re.sub(" or instance of [A-Za-z]+| after validation, not [0-9]+", "", told)
     near = did_you_mean(str(items[0]["input"]), re.findall("'(.*?)'", told))
     return f"'{path}' is {items[0]['input']!r:.200}; {told}{near and '.'}{near}"

@@ -56,7 +56,7 @@ def code_modules(roots: tuple[str, ...], outside: tuple[str, ...] = ()) -> dict[
 
 def differs(planned: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the modules that were changed, added or removed between two closures, sorted."""
-    return sorted(n for n in {*planned, *now} if planned.get(n) != now.get(n))
+    return sorted({name for name, _ in planned.items() ^ now.items()})
 
 
 @cache
