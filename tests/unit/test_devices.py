@@ -26,8 +26,8 @@ from minbert.devices.gpus import (
     SLOTS,
     VISIBLE,
     Card,
+    describe_devices,
     device_for,
-    in_words,
     lease,
     locks_folder,
     visible_cards,
@@ -122,7 +122,7 @@ def test_slots_never_promise_more_memory_than_a_card_has(memory: int, size: int)
 
 
 @pytest.mark.parametrize(
-    ("wish", "visible", "device", "seen", "taken"),
+    ("requested", "visible", "device", "seen", "taken"),
     [
         ("cuda", None, "cuda", "GPU-0", (1, 0)),
         ("cuda:1", None, "cuda", "GPU-1", (0, 1)),
@@ -132,7 +132,7 @@ def test_slots_never_promise_more_memory_than_a_card_has(memory: int, size: int)
     ],
 )
 def test_the_job_sees_its_card_alone_of_the_visible_ones(
-    wish: str,
+    requested: str,
     visible: str | None,
     device: str,
     seen: str,
@@ -141,7 +141,7 @@ def test_the_job_sees_its_card_alone_of_the_visible_ones(
 ) -> None:
     if visible is not None:
         monkeypatch.setenv(VISIBLE, visible)
-    with device_for(wish, GB, print) as found:
+    with device_for(requested, GB, print) as found:
         assert (found, os.environ[VISIBLE], held()) == (device, seen, taken)
     assert (os.environ.get(VISIBLE), held()) == (visible, (0, 0))
 
@@ -169,7 +169,7 @@ def test_cards_are_those_of_nvidia_smi_that_are_visible(
         monkeypatch.setenv(VISIBLE, visible)
     assert [card.name for card in visible_cards()] == names
     shown = f"{counted(len(names), 'GPU')}: {', '.join(names)}" if names else "CPU: no GPU found"
-    assert in_words("auto").endswith(f" {shown}")
+    assert describe_devices("auto").endswith(f" {shown}")
 
 
 def test_memory_that_others_use_is_not_leased(nvidia_smi: Program) -> None:
@@ -193,7 +193,7 @@ def test_a_machine_without_cards_or_nvidia_smi_computes_on_its_cpu(
 
 
 @pytest.mark.parametrize(
-    ("script", "wish", "message"),
+    ("script", "requested", "message"),
     [
         ("echo Unknown Error; exit 255", "auto", r"nvidia-smi failed \(.* status 255\.\), so the"),
         (f"{CARDS}; echo Unable", "auto", r"nvidia-smi failed \(not enough values .*\), so the"),
@@ -202,11 +202,11 @@ def test_a_machine_without_cards_or_nvidia_smi_computes_on_its_cpu(
     ],
 )
 def test_what_keeps_jobs_from_a_lease_is_told(
-    script: str, wish: str, message: str, nvidia_smi: Program, monkeypatch: pytest.MonkeyPatch
+    script: str, requested: str, message: str, nvidia_smi: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvidia_smi(script)
     monkeypatch.setattr("minbert.devices.gpus.PATIENCE", 0.3)
-    with pytest.raises(UserError, match=message), device_for(wish, GB, print):
+    with pytest.raises(UserError, match=message), device_for(requested, GB, print):
         pass
 
 
@@ -228,7 +228,7 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
 
 
 @pytest.mark.parametrize(
-    ("wish", "shown", "expected"),
+    ("requested", "shown", "expected"),
     [
         ("auto", "(null)\ngpu:a100:4", True),
         ("auto", "craynetwork:4,gpu:4", True),
@@ -237,9 +237,9 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
         ("cpu", "gpu:1", False),
     ],
 )
-def test_gpus_are_asked_for(program: Command, wish: str, shown: str, expected: bool) -> None:
+def test_gpus_are_asked_for(program: Command, requested: str, shown: str, expected: bool) -> None:
     program("sinfo", f"[ \"$*\" = '--noheader --format=%G' ] && printf '{shown}\\n'")
-    assert has_gpus(wish) is expected
+    assert has_gpus(requested) is expected
 
 
 def test_a_sinfo_that_fails_does_not_send_all_jobs_to_the_cpu(program: Command) -> None:

@@ -13,7 +13,7 @@ from minbert.evaluate.reading import SCHEMA
 from minbert.publish.publish import failed_variants, publish_one
 from minbert.publish.publish import publish as publish_all
 from minbert.store.node import KINDS
-from minbert.store.plans import PUBLISHED, VARIANT_COLUMNS, held, read_plan, write_plan
+from minbert.store.plans import PUBLISHED, VARIANT_COLUMNS, manifest, read_plan, write_plan
 from minbert.track.journal import Journal
 
 
@@ -75,11 +75,11 @@ def test_one_file_of_another_plan_leaves_the_names_to_be_made_again(tmp_path: Pa
     first, second = (planned(tmp_path, text, "one") for text in ("first", "second"))
     publish_one(tmp_path, first, "tables/one.md")
     said = {"stamp": "", "names": ["tables/one.md"], "configured": ["config.yaml"]}
-    assert held(tmp_path) == said
+    assert manifest(tmp_path) == said
     publish(tmp_path, first)
-    whole = held(tmp_path)
+    whole = manifest(tmp_path)
     publish_one(tmp_path, second, "tables/one.md")
-    assert held(tmp_path) == whole | {"stamp": ""}
+    assert manifest(tmp_path) == whole | {"stamp": ""}
     assert (tmp_path / "tables" / "one.md").read_text("utf-8") == "second one"
 
 
@@ -95,7 +95,7 @@ def test_publishing_cut_short_has_no_mark(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(KeyboardInterrupt):
         publish(tmp_path, second)
     assert (tmp_path / "tables" / "two.md").read_text("utf-8") == "second two"
-    assert held(tmp_path)["stamp"] == "", "so that both make them again"
+    assert manifest(tmp_path)["stamp"] == "", "so that both make them again"
 
 
 def test_interrupted_rows_or_damaged_journals_have_not_failed(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ rule publish:
 # One file by its readable name: snakemake --cores 8 results/figures/hybrid-bert/ranking.pdf
 use rule publish as plain with:
     input:
-        lambda w: JOB.keyed(w, workflow.dag),
+        lambda w: JOB.stored_path(w, workflow.dag),
     output:
         PLAN.names / "{name}",
     log:

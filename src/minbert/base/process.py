@@ -24,7 +24,7 @@ def end_with_parent() -> None:
 
 
 @contextmanager
-def variable(name: str, value: str) -> Iterator[None]:
+def set_env(name: str, value: str) -> Iterator[None]:
     """Set an environment variable for the block."""
     before = os.environ.get(name)
     os.environ[name] = value

@@ -36,7 +36,7 @@ from minbert.base.errors import did_you_mean
 from minbert.base.locks import exclusive_lock, results_lock
 from minbert.base.progress import counted, duration, some
 from minbert.commands.summary import places
-from minbert.devices.gpus import in_words
+from minbert.devices.gpus import describe_devices
 from minbert.devices.slurm import cancel_orphans, has_gpus
 from minbert.plan.cost import Costs, chains, job_threads
 from minbert.plan.describe import title, write
@@ -70,8 +70,8 @@ class Rules:
 
     def __init__(self, jobs: Pending, record: str, cores: int | None) -> None:
         self.plan, self.jobs, self.cores = jobs.plan, jobs, cores
-        wish = self.plan.config.device
-        self.costs = Costs(self.plan, gpu=has_gpus(wish) if cores is None else None)
+        requested = self.plan.config.device
+        self.costs = Costs(self.plan, gpu=has_gpus(requested) if cores is None else None)
         self.mem_mb, self.runtime = self._asks(self.costs.mem_mb), self._asks(self.costs.minutes)
         self.gpu = self._asks(self.costs.gpus, growth=1)
         self.threads = job_threads(jobs, cores)  # of a training
@@ -138,8 +138,8 @@ class Rules:
     def _inputs(self, job: Job) -> list[str]:
         return [ancient(path) for path in inputs(self.jobs, job, apart=self.cores is None)]
 
-    def keyed(self, wildcards: Any, dag: Any) -> Any:
-        """Return the keyed file of a readable name.
+    def stored_path(self, wildcards: Any, dag: Any) -> Any:
+        """Return the path in the store of what has a readable name.
 
         Snakemake goes by age alone, which says nothing of what a plain file holds: if that is not
         the keyed one's content, the file is forced, as by `--forcerun`.
@@ -311,9 +311,9 @@ def _is_shown(record: logging.LogRecord) -> bool:
     return getattr(record, "event", "") not in _REPLACED and said != "Select jobs to execute..."
 
 
-def _tell_devices(wish: str, gpu: bool | None) -> None:
+def _tell_devices(requested: str, gpu: bool | None) -> None:
     """Report once where training will run; on Slurm, cancel jobs of a killed Snakemake."""
     where = f"training jobs ask for {'a' if gpu else 'no'} GPU"
-    print(in_words(wish) if gpu is None else where, file=sys.stderr)
+    print(describe_devices(requested) if gpu is None else where, file=sys.stderr)
     if gpu is not None:
         cancel_orphans(Path.cwd(), lambda line: print(line, file=sys.stderr, flush=True))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from minbert.base.errors import UserError
 from minbert.base.locks import is_held, take
-from minbert.base.process import answer_of, variable
+from minbert.base.process import answer_of, set_env
 from minbert.base.progress import counted
 
 SLOTS = 8  # of a card, equal shares of its memory: at most this many jobs share it
@@ -79,26 +79,26 @@ def _nvidia_smi() -> list[Card]:
         ) from None
 
 
-def chosen_cards(wish: str) -> list[Card]:
-    """Return the visible cards that `wish` allows."""
+def chosen_cards(requested: str) -> list[Card]:
+    """Return the visible cards that `requested` allows."""
     cards = visible_cards()
-    _, _, number = wish.partition(":")
+    _, _, number = requested.partition(":")
     if not number or not cards:
         return cards
     if int(number) >= len(cards):
         names = ", ".join(card.name for card in cards)
         raise UserError(
-            f"device is '{wish}', but the GPUs visible here, counted from 0, are {names}: choose "
-            "one of them, or 'auto' for all"
+            f"device is '{requested}', but the GPUs visible here, counted from 0, are {names}: "
+            "choose one of them, or 'auto' for all"
         )
     return [cards[int(number)]]
 
 
-def in_words(wish: str) -> str:
+def describe_devices(requested: str) -> str:
     """Return a line that says where training will run."""
-    if wish in {"cpu", "mps"}:
-        return f"training runs on {wish}"
-    if not (cards := chosen_cards(wish)):
+    if requested in {"cpu", "mps"}:
+        return f"training runs on {requested}"
+    if not (cards := chosen_cards(requested)):
         return "training runs on the CPU: no GPU found"
     names = ", ".join(card.name for card in cards)
     return f"training runs on {counted(len(cards), 'GPU')}: {names}"
@@ -112,25 +112,25 @@ def locks_folder() -> Path:
 
 
 @contextmanager
-def device_for(wish: str, memory: int | None, say: Callable[[str], None]) -> Iterator[str]:
+def device_for(requested: str, memory: int | None, say: Callable[[str], None]) -> Iterator[str]:
     """Yield the torch device of a job that needs `memory` bytes of a GPU (None: a whole GPU).
 
-    `wish` is `auto`, `cpu`, `mps`, `cuda` or `cuda:N`, where N counts the visible GPUs. The leased
-    GPU is the only one in CUDA_VISIBLE_DEVICES, so call this before torch looks for GPUs. If none
-    is found, torch decides what `wish` means.
+    `requested` is `auto`, `cpu`, `mps`, `cuda` or `cuda:N`, where N counts the visible GPUs. The
+    leased GPU is the only one in CUDA_VISIBLE_DEVICES, so call this before torch looks for GPUs. If
+    none is found, torch decides what `requested` means.
     """
-    if wish in {"cpu", "mps"}:
-        with variable(VISIBLE, ""):
-            yield wish
-    elif not chosen_cards(wish):
-        yield wish
+    if requested in {"cpu", "mps"}:
+        with set_env(VISIBLE, ""):
+            yield requested
+    elif not chosen_cards(requested):
+        yield requested
     else:
-        with lease(wish, memory, say) as card, variable(VISIBLE, card.name):
-            yield "cuda" if wish.startswith("cuda") else wish
+        with lease(requested, memory, say) as card, set_env(VISIBLE, card.name):
+            yield "cuda" if requested.startswith("cuda") else requested
 
 
 @contextmanager
-def lease(wish: str, memory: int | None, say: Callable[[str], None]) -> Iterator[Card]:
+def lease(requested: str, memory: int | None, say: Callable[[str], None]) -> Iterator[Card]:
     """Hold the slots of one card that a job of `memory` bytes needs, and yield the card.
 
     Of the chosen cards with room, as they are now, the one with the most free slots is taken. A job
@@ -142,7 +142,7 @@ def lease(wish: str, memory: int | None, say: Callable[[str], None]) -> Iterator
     told, card = False, None
     with ExitStack() as slots:
         with (folder / "master").open("a") as master:
-            while not take(master) or not (card := _with_room(folder, wish, memory, slots)):
+            while not take(master) or not (card := _with_room(folder, requested, memory, slots)):
                 if not told:
                     size = "a whole GPU" if memory is None else f"{memory / 1e9:.1f} GB of a GPU"
                     say(f"waits for {size} (locks: {folder})")
@@ -151,10 +151,10 @@ def lease(wish: str, memory: int | None, say: Callable[[str], None]) -> Iterator
         yield card
 
 
-def _with_room(folder: Path, wish: str, memory: int | None, slots: ExitStack) -> Card | None:
+def _with_room(folder: Path, requested: str, memory: int | None, slots: ExitStack) -> Card | None:
     """Lock what a job needs of the card with the most free slots; None if none has room."""
     free = dict[Card, list[Path]]()
-    for card in chosen_cards(wish):
+    for card in chosen_cards(requested):
         paths = [folder / f"{card.name}.{n}" for n in range(SLOTS)]
         left, needed = [path for path in paths if not is_held(path)], card.needed(memory)
         # Other programs may use its memory; a job that needs all slots may always try.

@@ -13,10 +13,10 @@ COMMENT = "rule_"
 PATIENCE = 60.0  # seconds that sinfo has to answer, and cancelled jobs to end
 
 
-def has_gpus(wish: str) -> bool:
+def has_gpus(requested: str) -> bool:
     """Return whether training jobs request a GPU each; for `auto`, if any node has one."""
-    if wish != "auto":
-        return wish.startswith("cuda")
+    if requested != "auto":
+        return requested.startswith("cuda")
     try:
         lines = answer_of("sinfo", "--noheader", "--format=%G", timeout=PATIENCE)
     except (OSError, subprocess.SubprocessError) as error:

@@ -151,9 +151,9 @@ class Costs:
         """
         paths = sorted((self.plan.root / "store" / "train").glob("*/seed*/run.json"))
         rates, runs = [], map(sound, {path.parts[-3]: path for path in paths}.values())
-        on_gpu, wish = self.gpu, self.plan.config.device
+        on_gpu, requested = self.gpu, self.plan.config.device
         if on_gpu is None:
-            on_gpu = wish.startswith("cuda") or (wish == "auto" and bool(visible_cards()))
+            on_gpu = requested.startswith("cuda") or (requested == "auto" and bool(visible_cards()))
         for run in filter(None, runs):
             # One of other tasks and settings, or of data that are gone, says nothing of a rate.
             with suppress(UserError, ValidationError, KeyError):

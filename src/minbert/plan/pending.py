@@ -31,13 +31,13 @@ class Pending(dict[Job, str]):
         return [name for name in job[0].outputs if not os.path.exists(f"{folder}/{name}")]
 
     def first_missing(self, job: Job, files: Sequence[str] = ()) -> str | None:
-        """Return a missing file of a job: one of `files`, or another of those that last."""
+        """Return a missing file of a job: one of `files`, or another of those required."""
         node, missing = job[0], self.missing(job)
-        names = (*files, *(KINDS[node.kind].lasting or node.outputs))
+        names = (*files, *(KINDS[node.kind].required_outputs or node.outputs))
         return next((name for name in names if name in missing), None)
 
     def done(self, job: Job) -> bool:
-        """Whether a job's lasting files were there."""
+        """Whether a job's required files were there."""
         return self.first_missing(job) is None
 
     def _needs(self, job: Job) -> dict[Job, list[str]]:

@@ -26,7 +26,7 @@ from minbert.store.plans import (
     SCORES,
     VARIANTS,
     description_path,
-    held,
+    manifest,
     plan_path,
     products,
 )
@@ -196,7 +196,7 @@ class Plan:
 
     def check_names(self) -> None:
         """Refuse to publish over the readable names of a configuration of other files."""
-        other = held(self.names).get("configured", self.configured)
+        other = manifest(self.names).get("configured", self.configured)
         if other != self.configured:
             raise UserError(
                 f"{self.names} has the tables and figures of {', '.join(other)}, which "
@@ -260,7 +260,7 @@ class Plan:
         Its name has a number, a new one unless the readable names hold this plan's products
         and what is said of them is there, so that a workflow starts and makes both whole.
         """
-        said = held(self.names)
+        said = manifest(self.names)
         paths = [self.names / name for name in (*self.products, SCORES, VARIANTS)]
         paths += [description_path(self.root, kind, key) for kind, key in self.nodes]
         paths.append(plan_path(self.root, said.get("plan", "")))

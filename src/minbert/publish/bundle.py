@@ -52,7 +52,7 @@ from minbert.store.plans import (
 MANIFEST = "bundle.json"
 FORMAT = {"format": "minbert bundle", "version": 1}
 KINDS_HELD = ("backbone", "data", "labels", "rows", "train")
-FILES = {kind: (*KINDS[kind].lasting, ADOPTED) for kind in KINDS_HELD}
+FILES = {kind: (*KINDS[kind].required_outputs, ADOPTED) for kind in KINDS_HELD}
 FILES["train"] += (WEIGHTS,)
 """The files of each kind that a bundle may have: no texts, and weights of runs alone. Of all other
 nodes it has the description."""

@@ -36,7 +36,7 @@ from minbert.store.plans import (
     VARIANT_COLUMNS,
     VARIANTS,
     describe_job,
-    held,
+    manifest,
     products,
     read_plan,
     stage_rows,
@@ -61,7 +61,7 @@ def publish_one(root: Path, plan: str, name: str) -> None:
     """
     with _publishing(root, plan) as record:
         folder = root / record["below"]
-        page = {"names": [], "stamp": "", "configured": record["configured"], **held(folder)}
+        page = {"names": [], "stamp": "", "configured": record["configured"], **manifest(folder)}
         page["names"] = sorted({*page["names"], name})
         if page["stamp"] != record["stamp"]:
             page["stamp"] = ""
@@ -145,7 +145,7 @@ def _take(root: Path, plan: str, record: Mapping[str, Any], source: Path, stamp:
     are removed. MLflow is told of whole grids. Without a `stamp`, names are to be made again.
     """
     folder, new = root / record["below"], products(source, record)
-    before, page = held(folder), {"plan": plan, "configured": record["configured"]}
+    before, page = manifest(folder), {"plan": plan, "configured": record["configured"]}
     names = {*before.get("names", []), *new}
     page |= {"stamp": "", "names": sorted(names)}
     write_json(folder / PUBLISHED, page)  # if this is killed halfway

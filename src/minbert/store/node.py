@@ -30,7 +30,7 @@ class Kind:
     shown: bool = False
 
     @cached_property
-    def lasting(self) -> tuple[str, ...]:
+    def required_outputs(self) -> tuple[str, ...]:
         """The outputs without which a node is not finished."""
         return tuple(name for name in self.outputs if name not in self.deletable)
 
@@ -123,7 +123,7 @@ class Node:
         return node_folder(root, self.kind, self.key, seed)
 
     def done(self, root: Path, seed: int | None = None) -> bool:
-        """Whether its lasting files are there."""
+        """Whether its required files are there."""
         return finished(self.kind, self.folder(root, seed))
 
     @cache  # noqa: B019 - a process has few of these
@@ -165,5 +165,5 @@ def seed_folders(folder: Path) -> dict[int, Path]:
 
 
 def finished(kind: str, folder: Path) -> bool:
-    """Whether `folder` holds the lasting files of such a node."""
-    return all((folder / name).exists() for name in KINDS[kind].lasting)
+    """Whether `folder` holds the required files of such a node."""
+    return all((folder / name).exists() for name in KINDS[kind].required_outputs)

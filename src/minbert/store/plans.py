@@ -111,11 +111,11 @@ def stage_rows(variants: Iterable[Sequence[str]]) -> list[dict[str, str]]:
 
 def published_plans(root: Path) -> list[str]:
     """Return the plans whose files are published under `root`: of whole grids, then of a part."""
-    plans = (held(folder).get("plan", "") for folder in (root, root / ONLY))
+    plans = (manifest(folder).get("plan", "") for folder in (root, root / ONLY))
     return [plan for plan in plans if plan_path(root, plan).exists()]
 
 
-def held(folder: Path) -> dict[str, Any]:
+def manifest(folder: Path) -> dict[str, Any]:
     """Return what is said of the readable names in `folder`; nothing if it is missing or damaged.
 
     `plan` made them, and its `stamp` is "" unless all are in place; `names` are the readable names.
