@@ -123,6 +123,11 @@ def spreads(scores: dict[str, list[float]]) -> dict[str, Spread]:
     return {name: steadied(spread, alike(known.values())) for name, spread in known.items()}
 
 
+def test_an_outlier_is_found_by_its_whole_variance() -> None:
+    usual = [Spread(0.5, 1.0, 2)] * 9
+    assert alike([Spread(-1.0, 900.0, 2), *usual]) == usual
+
+
 def test_what_comes_from_the_examples_is_no_spread_of_seeds() -> None:
     draw = np.random.default_rng(0)
     scores = 0.5 + 0.02 * draw.normal(size=(4001, 3))

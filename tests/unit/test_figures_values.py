@@ -134,6 +134,18 @@ def test_all_numbers_that_a_paper_printed_of_a_variant_are_shown() -> None:
     assert [of for _, of in published({"rule": "plain", "rows": rows})] == [0.5, 0.6]
 
 
+def test_points_of_test_scores_are_filled(tmp_path: Path) -> None:
+    row = {"variant": "a", "other_task": None, "published": {"sst": 0.5}}
+    rows = [row | {"split": split} for split in ("dev", "test")]
+    inputs = make_inputs(tmp_path, "a", tasks=("sst",), about={"rows": rows})
+    path = inputs.scores["hybrid-bert"]
+    scores = [of | {"p_floor": 0.001} for of in pq.read_table(path).to_pylist()]
+    put_rows(path, [*scores, *(of | {"split": "test"} for of in scores)], SCHEMA)
+    points = drawn("published-reproduced", inputs)[0].axes[0].containers
+    looks = {of.get_label(): of.lines[0].get_fillstyle() for of in points}
+    assert looks == {"hybrid-bert": "none", "hybrid-bert, on test": "full"}
+
+
 def test_what_a_paper_did_not_print_is_not_in_the_legend(tmp_path: Path) -> None:
     inputs = make_inputs(tmp_path, "a", tasks=("sst",))
     table = {"title": "T", "variant": "a", "stage": "main", "task": "sst", "dev": [0.5, 0.6]}

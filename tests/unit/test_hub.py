@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import huggingface_hub
@@ -11,7 +12,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from minbert.base.errors import UserError
-from minbert.train.backbone import download
+from minbert.train.backbone import download, make
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 
@@ -34,6 +35,16 @@ def test_pinned_safe_files_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_pa
     files += ("added_tokens.json", "special_tokens_map.json", "model-00001-of-00002.safetensors")
     assert all(map(wanted, files))
     assert not any(map(wanted, ("pytorch_model.bin", "model.pkl", "tf_model.h5")))
+
+
+def test_a_job_takes_the_planned_revision(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[tuple[Any, ...]] = []
+    module = "minbert.train.backbone."
+    monkeypatch.setattr(f"{module}download", lambda *of: asked.append(of) or tmp_path)
+    monkeypatch.setattr(f"{module}convert_hugging_face", lambda *of: asked.append(of))
+    spec = {"hub": "owner/name", "revision": REVISION}
+    make(SimpleNamespace(spec=spec, out=tmp_path / "out"))  # type: ignore[arg-type]
+    assert asked == [("owner/name", REVISION), (tmp_path, tmp_path / "out")]
 
 
 def test_both_ways_out_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,11 +78,17 @@ def test_damaged_records_and_descriptions_stop_nothing(tmp_path: Path) -> None:
     assert Costs(made).rate[1], "of other runs"
 
 
+def test_what_chose_the_epochs_is_said_of_all_stages(tmp_path: Path) -> None:
+    found = [plan(tmp_path, "epochs: 20", f"selection_split: {of}") for of in ("dev", "half")]
+    assert [made.selection_split() for made in found] == ["dev", "both"]
+
+
 def test_published_names_that_are_not_whole_are_published_again(tmp_path: Path) -> None:
     made = plan(tmp_path)
     finish(made)
     assert plan(tmp_path).mark.exists()
-    for path in (made.root / PAGE, made.root / "variants.tsv"):
+    described = description_path(made.root, "train", training(made, "first").key)
+    for path in (made.root / PAGE, made.root / "variants.tsv", described):
         whole = path.read_text("utf-8")
         path.unlink()
         assert not plan(tmp_path).mark.exists()

@@ -90,6 +90,11 @@ def test_the_worst_examples_have_the_largest_mean_error(
     texts = [row["texts"] for row in rows if row["task"] == "Paraphrase"]
     assert all(len(pair) == 2 and pair[1].startswith("another ") for pair in texts)
     assert any(HARM in first and "[31m" in first and "\x1b" not in first for first, _ in texts)
+    one = predicted(job, paper, "sts")
+    over = over_runs("sts", one)
+    values = [f"{of[over.error.argmax()]:.3g}" for of in (one.label, over.said)]
+    first = next(row for row in rows if row["task"] == "STS")
+    assert [first["label"], first["said"]] == values
     monkeypatch.setattr("minbert.report.make.LONGEST", 20)
     cut = [text for row in worst(job, paper) for text in row["texts"]]
     assert max(map(len, cut)) <= 20 and any(text[-1] == "…" for text in cut)

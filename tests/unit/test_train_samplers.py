@@ -170,11 +170,12 @@ def test_schedules_by_hand(name: str, steps: int, warmup: float, expected: list[
     assert {setting.beta1 for setting in found} == {None}
 
 
-@pytest.mark.parametrize("warmup", [0.0, 0.1, 0.33])
-def test_onecycle_is_torchs(warmup: float) -> None:
+# Of four steps, two of which rise, the second has the full rate.
+@pytest.mark.parametrize(("steps", "warmup"), [(50, 0.0), (50, 0.1), (50, 0.33), (4, 0.5)])
+def test_onecycle_is_torchs(steps: int, warmup: float) -> None:
     optimiser = AdamW([torch.nn.Parameter(torch.zeros(1))], lr=1e-3)
-    oracle = OneCycleLR(optimiser, max_lr=1e-3, total_steps=50, pct_start=warmup or 0.3)
-    for factor, beta1 in rates("onecycle", 50, warmup):
+    oracle = OneCycleLR(optimiser, max_lr=1e-3, total_steps=steps, pct_start=warmup or 0.3)
+    for factor, beta1 in rates("onecycle", steps, warmup):
         group = optimiser.param_groups[0]
         assert (1e-3 * factor, beta1) == pytest.approx((group["lr"], group["betas"][0]), rel=1e-6)
         optimiser.step()
