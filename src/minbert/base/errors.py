@@ -1,4 +1,4 @@
-"""The exception that a user is meant to read, and what is said of files that cannot be written."""
+"""The exception that users are meant to read, and messages for files that cannot be written."""
 
 import difflib
 import errno
@@ -19,7 +19,7 @@ class UserError(ValueError):
 
 
 def no_file(path: Path) -> UserError:
-    """Return what is said of a file that is not there, with the nearest one beside it."""
+    """Return the message for a missing file, with the most similar name beside it."""
     near = did_you_mean(path.name, (p.name for p in path.parent.glob("*") if p.is_file()))
     return UserError(f"{path}: there is no such file.{near}")
 
@@ -58,7 +58,7 @@ def explain_os_error(error: OSError) -> str | None:
 
 @contextmanager
 def reraise_as(kind: type[Exception]) -> Iterator[None]:
-    """Raise what a user is meant to read of the block's errors as an error of another kind."""
+    """Raise the block's errors that users are meant to read as errors of a different kind."""
     try:
         yield
     except UserError as error:

@@ -1,4 +1,4 @@
-"""How a process starts and ends, what it imports, its environment, and commands that it asks."""
+"""How a process starts and ends, what it imports, its environment, and commands that it runs."""
 
 import ctypes
 import gc

@@ -1,9 +1,9 @@
-"""`minbert adopt`: finished runs are accepted for planned ones, though their keys are others.
+"""`minbert adopt`: finished runs are accepted for planned ones, though their keys differ.
 
 A refactoring changes keys and no result, and so does a bundle that other code made. A run is
 accepted if it agrees with the planned one in all that decides it: the resolved spec, the seed, the
 data (by the digests in its record), the backbone's tensors, and the runs that it starts from. Its
-predictions must score what its history has. Code that has another digest is accepted if the file
+predictions must score what its history has. Code with a different digest is accepted if the file
 `ACCEPTED` names it: whoever adds it there declares that it computes the same.
 """
 

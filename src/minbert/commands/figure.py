@@ -1,4 +1,4 @@
-"""`minbert figure`: a published figure drawn again, in another format or size."""
+"""`minbert figure`: a published figure drawn again, in a different format or size."""
 
 from pathlib import Path
 

@@ -81,7 +81,7 @@ class _Outlook:
         )
 
     def _why(self, node: Node, stage: Stage, missing: Mapping[int, str]) -> str:
-        """Return why the `missing` seeds of a stage would run, or that it is another one's."""
+        """Return why the `missing` seeds of a stage would run, or which stage is the same."""
         if (owner := self.plan.owners[node.key]) != stage.ref:
             return f"the same stage as {owner.variant}/{owner.stage}: trained once"
         if found := [*filter(None, missing.values()), *self._interrupted(node, missing)]:

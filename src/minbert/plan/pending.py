@@ -31,7 +31,7 @@ class Pending(dict[Job, str]):
         return [name for name in job[0].outputs if not os.path.exists(f"{folder}/{name}")]
 
     def first_missing(self, job: Job, files: Sequence[str] = ()) -> str | None:
-        """Return a missing file of a job: one of `files`, or another of those required."""
+        """Return a missing file of a job: one of `files`, or else of those required."""
         node, missing = job[0], self.missing(job)
         names = (*files, *(KINDS[node.kind].required_outputs or node.outputs))
         return next((name for name in names if name in missing), None)

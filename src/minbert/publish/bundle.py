@@ -273,7 +273,7 @@ def pack(table: pa.Table, rows: Rows) -> pa.Table:
 
 
 def restored(table: pa.Table, rows: Rows) -> pa.Table:
-    """Return a packed table with ids and labels, another one as it is.
+    """Return a packed table with ids and labels; any other table unchanged.
 
     Raises `ValueError` for a task without rows, and `LookupError` for a row that is not there.
     """

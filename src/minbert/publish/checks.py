@@ -54,7 +54,7 @@ def upgraded(stage: Mapping[str, Any]) -> dict[str, Any]:
 def check_run(folder: Path, described: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record of the run in `folder`, a seed's, of the node that is `described`.
 
-    Raises `UserError` if the record is of other settings, another seed, code or data, or if the
+    Raises `UserError` if settings, seed, code or data of the record differ, or if the
     predictions on dev do not score what the history has, in the best and in the last epoch.
     """
     with refusing(f"train {folder.parent.name} {folder.name}"):

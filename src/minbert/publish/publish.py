@@ -57,7 +57,7 @@ def publish(root: Path, plan: str, mark: Path) -> None:
 def publish_one(root: Path, plan: str, name: str) -> None:
     """Copy one product of a plan to its plain `name`.
 
-    If those beside it are of another plan, all are to be made again.
+    If the files beside it are of a different plan, all are to be made again.
     """
     with _publishing(root, plan) as record:
         folder = root / record["below"]

@@ -30,7 +30,7 @@ class EncoderParameters(NamedTuple):
 class Architecture(Spec):
     """An encoder's shapes and settings, and how its kind writes them: here BERT's.
 
-    `layer_norm_eps` is the variance's floor. Embeddings are `embedding` wide if that is not None,
+    `layer_norm_eps` is added to variances. Embeddings are `embedding` wide if that is not None,
     and then mapped to `hidden`. A row has at most `positions` tokens, the first of which is number
     `first_position` in their table. A different kind of encoder is a subclass in its own module.
     """

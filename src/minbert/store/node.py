@@ -76,7 +76,7 @@ def digest(value: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Need:
-    """One file of another node, by default of the same seed as the node that needs it."""
+    """A needed file of a node, by default of the same seed as the node that needs it."""
 
     node: "Node"
     file: str

@@ -73,7 +73,7 @@ def tracking_uri(root: Path) -> str:
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """Return the file of a sqlite URI, absolute, or None for another kind of store."""
+    """Return the absolute path of a sqlite URI's file, or None for other kinds of store."""
     return Path(uri.removeprefix(_SQLITE)).resolve() if uri.startswith(_SQLITE) else None
 
 

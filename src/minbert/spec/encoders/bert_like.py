@@ -10,7 +10,7 @@ from minbert.spec.architecture import Architecture
 
 
 class DistilBert(Architecture):
-    """BERT's layers under other names; the variance's floor is BERT's and in no `config.json`."""
+    """BERT's layers under other names; `layer_norm_eps` is BERT's, and in no `config.json`."""
 
     family: str = "distilbert"
     types: Literal[0] = 0
