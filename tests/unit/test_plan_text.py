@@ -114,3 +114,4 @@ def test_a_folder_is_of_one_config(tmp_path: Path, before: str, now: str, refuse
         else nullcontext()
     ):
         made.check_names()
+    assert ("Snakemake would refuse to start: " in plan_text(made)) == refused

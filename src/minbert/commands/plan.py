@@ -133,6 +133,10 @@ class _Outlook:
         for grid in plan.grids:
             notes = plan.shown[f"tables/{grid.paper}"].spec["footnotes"]
             yield from (f"{grid.paper}: {note}" for note in notes)
+        try:
+            plan.check_names()
+        except UserError as error:
+            yield f"Snakemake would refuse to start: {error}"
 
 
 def learned_text(plan: Plan) -> str:
