@@ -12,7 +12,7 @@ from minbert.plan.plan import Plan
 from minbert.plan.sources import Sources
 from minbert.spec.architecture import shared_parts
 from minbert.spec.config import load_config
-from minbert.spec.figures import FIGURE_KINDS, ONE_TASK
+from minbert.spec.figures import FIGURE_KINDS, TASK_KIND
 from minbert.spec.grid import ALL, Drawing, FiguresFile
 from minbert.spec.parts import part_module
 from minbert.spec.protocol import OVERALL_TASKS
@@ -293,7 +293,7 @@ def _paper_figures(plan: Plan, grid: Grid, about: About, needs: Needs) -> Iterat
         where = f"paper '{grid.paper}': figure '{name}'"
         options = validated(FIGURE_KINDS[spec.kind], spec.options, f"{where}, options")
         given, on, of = options.model_dump(mode="json"), "", [*grid.variants.values()]
-        if shown := ONE_TASK.get(spec.kind):
+        if shown := TASK_KIND.get(spec.kind):
             fit = [task for task in grid.tasks if TASKS[task].kind == shown]
             given["task"] = task = given["task"] or next(iter(fit), "none")
             on = f" scored on {task} ({shown})"

@@ -105,7 +105,7 @@ class Sweep(OfScores):
         return chain(*self.lines.values())
 
 
-ONE_TASK = {
+TASK_KIND = {
     "calibration": "binary",  # reliability diagrams
     "confusion-matrix": "classification",
     "sts-scatter": "regression",  # predicted against true values
