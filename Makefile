@@ -12,7 +12,7 @@
 # make pictures  remake the pictures in docs/img from the demo's figures
 # make lock   rewrite requirements.lock from the environment of `make test`
 #
-# A second call reuses the environment. Another Python: make demo PYTHON=python3.12
+# A second call reuses the environment. A different Python: make demo PYTHON=python3.12
 
 PYTHON ?= python3
 VENV ?= .venv

@@ -35,7 +35,7 @@ def line(told: str, start: str) -> str:
 
 def test_every_job_is_listed_with_what_differs_from_the_nearest(tmp_path: Path) -> None:
     fresh = plan_text(plan(tmp_path))
-    for kind in ("data", "backbone", "tokens", "features", "scores", "table", "longer"):
+    for kind in ("data", "backbone", "tokens", "features", "scores", "table", "longer", "publish"):
         assert line(fresh, f"{kind} ").endswith("has never run")
     finish(plan(tmp_path))
     done = plan_text(plan(tmp_path))

@@ -21,6 +21,7 @@ from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
 from minbert.spec.resolve import Stage
 from minbert.store.node import KINDS, Node
+from minbert.store.plans import PUBLISHED
 from minbert.track.journal import newest_attempts
 
 HEADER = (
@@ -108,7 +109,9 @@ class _Outlook:
                 why = self.jobs[node, None] or self.earlier.reason(node)
                 yield kind, title(self.plan, node), node.key, why
         if not self.plan.mark.exists():
-            yield "publish", "-", self.plan.stamp, "the published files are out of date"
+            old = (self.plan.names / PUBLISHED).exists()
+            why = "the published files are out of date" if old else "has never run"
+            yield "publish", "-", self.plan.stamp, why
 
     def _totals(self) -> Iterator[str]:
         """Yield what there is to run in all, what that rests on, and warnings."""
