@@ -4,7 +4,7 @@
     python workflow/builtin/make.py backbone    workflow/backbone: about five minutes on one core
 
 The corpus is the same to the byte on any machine; the weights are on the same kind of machine.
-Another folder is given as second word. Tables are in the form of the course's files; those of LMRD,
+A second word names a different folder. Tables are in the form of the course's files; those of LMRD,
 whose original is an archive, too.
 """
 
