@@ -55,6 +55,14 @@ def sources(root: Path, **config: Any) -> Sources:
     return Sources(load_config(values | {"results": str(root)}), Path(__file__).parents[2])
 
 
+def encoder(folder: Path, **shapes: Any) -> Path:
+    """Write what a plan reads of a backbone's folder."""
+    write_json(folder / "config.json", BERT | shapes | {"tokenizer_class": "BertTokenizer"})
+    write_text(folder / "vocab.txt", "[CLS]\n[SEP]\n[PAD]\n[UNK]\n[MASK]\na\n")
+    write_text(folder / "model.safetensors", "weights")
+    return folder
+
+
 def test_files_have_one_key_wherever_they_come_from(folder: Path, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     shutil.copytree(folder, moved)
@@ -99,8 +107,7 @@ def test_a_file_of_nearly_that_name_is_offered(folder: Path, tmp_path: Path) -> 
 def test_what_changed_since_the_plan_is_refused(folder: Path, tmp_path: Path) -> None:
     """It would get the key of the data that was planned."""
     (tmp_path / "l.tar").write_bytes(b"reviews")
-    bert = tmp_path / "bert"
-    write_json(bert / "config.json", BERT)
+    bert = encoder(tmp_path / "bert")
     made = sources(tmp_path, course=str(folder), lmrd=str(tmp_path / "l.tar"), backbone=str(bert))
     jobs: list[tuple[Any, Node, Path]] = [
         (dataset, made.data("sst"), folder / "ids-sst-train.csv"),
@@ -115,13 +122,12 @@ def test_what_changed_since_the_plan_is_refused(folder: Path, tmp_path: Path) ->
         ):
             maker.make(Job(tmp_path, {**node.describe(), "extra": node.extra}, None, 1))
         if maker is backbone:
-            write_json(bert / "config.json", BERT)
+            encoder(bert)
 
 
 def test_a_backbone_folder_is_named_by_its_files(tmp_path: Path) -> None:
-    folder = tmp_path / "bert"
-    folder.mkdir()
-    write_json(folder / "config.json", BERT)
+    folder = encoder(tmp_path / "bert")
+    (folder / "model.safetensors").unlink()
     shards = [folder / f"model-0000{n}-of-00002.safetensors" for n in (1, 2)]
     for number, path in enumerate(shards):
         path.write_bytes(b"weights" * (number + 1))
@@ -155,13 +161,19 @@ def test_impossible_backbones(config: dict[str, str], message: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("vocab.txt", b"caf\xe9"), ("model.safetensors.index.json", b"{}")]
+    ("gone", "name", "said"),
+    [
+        ("vocab.txt", "vocab.txt", r"a file in it cannot be read: UnicodeDecodeError\("),
+        ("model.safetensors", "model.safetensors.index.json", r"cannot be read: TypeError\("),
+        ("model.safetensors", "pytorch_model.bin", r"has no model\.safetensors; weights in"),
+        ("vocab.txt", "vocab.json", "has neither tokenizer.json nor vocab.txt"),
+    ],
 )
-def test_a_backbone_folder_with_a_damaged_file(tmp_path: Path, name: str, content: bytes) -> None:
-    folder = tmp_path / "bert"
-    write_json(folder / "config.json", BERT)
-    (folder / name).write_bytes(content)
-    with pytest.raises(UserError, match=r"/bert: a file in it cannot be read: \w+\("):
+def test_unfit_backbone_folders(tmp_path: Path, gone: str, name: str, said: str) -> None:
+    folder = encoder(tmp_path / "bert")
+    (folder / gone).unlink()
+    (folder / name).write_bytes(b"\xe9" if name == "vocab.txt" else b'{"weight_map": {"a": 3}}')
+    with pytest.raises(UserError, match=f"/bert: .*{said}"):
         sources(tmp_path, backbone=str(folder))
 
 
@@ -177,12 +189,10 @@ def test_a_backbone_folder_with_a_damaged_file(tmp_path: Path, name: str, conten
 def test_keys_cover_the_kind_of_encoder(backbone: str, covered: set[str], tmp_path: Path) -> None:
     config = {"backbone": backbone, "revision": "0" * 40 if "/" in backbone else None}
     if backbone == "modernbert":
-        shapes = {name: of for name, of in BERT.items() if name != "type_vocab_size"}
-        shapes |= {"model_type": "modernbert", "cls_token_id": 0, "sep_token_id": 1}
+        shapes = {"model_type": "modernbert", "cls_token_id": 0, "sep_token_id": 1}
         shapes |= {"local_attention": 8, "global_attn_every_n_layers": 3}
         shapes |= {"global_rope_theta": 1e4, "local_rope_theta": 1e4}
-        put(tmp_path / "encoder" / "config.json", json.dumps(shapes))
-        config["backbone"] = str(tmp_path / "encoder")
+        config["backbone"] = str(encoder(tmp_path / "encoder", **shapes))
     made = make_plan(tmp_path, **config)
     ref, stage = next(iter(made.stages.items()))
     features = made.sources.features("sst", stage.spec)

@@ -11,7 +11,7 @@ from minbert.base.progress import counted
 from minbert.data.identity import DigestCache
 from minbert.data.sources import label_files, located, names_in
 from minbert.data.tables import form_of
-from minbert.data.tokenizer import TOKENIZERS, folder_tokenizer
+from minbert.data.tokenizer import folder_tokenizer
 from minbert.spec.architecture import (
     KNOWN,
     WEIGHTS,
@@ -129,10 +129,14 @@ class Sources:
         if folder.is_dir():
             try:
                 shapes, read = from_hugging_face(folder / "config.json"), backbone_files(folder)
-                if any(path.name in TOKENIZERS for path in read):
-                    folder_tokenizer(folder, shapes)
+                folder_tokenizer(folder, shapes)
             except (AttributeError, LookupError, TypeError, UnicodeError) as error:
                 raise UserError(f"{folder}: a file in it cannot be read: {error!r}") from error
+            if ".safetensors" not in {path.suffix for path in read}:
+                raise UserError(
+                    f"{folder}: has no {WEIGHTS}; weights in a pickle are refused: convert them by "
+                    "transformers' save_pretrained"
+                )
         files = {path.name: self._checksum(path).partition(":")[2] for path in read}
         if files and (shapes := shapes or self._shapes(files)):
             extra = {"paths": {"folder": str(folder.absolute())}}
