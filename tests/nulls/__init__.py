@@ -1,10 +1,10 @@
 """How often systems that are equally good are called different, and how often intervals are right.
 
 `cd tests && python -m nulls` draws papers of such systems, for several numbers of seeds and several
-spreads between seeds, and counts how often the claims' p-values are as small as they say: the
-level of one test, that of the first of 23 tests by Holm, and the share of papers with 23 claims
-that have at least one false alarm. Of the tables' intervals it counts how often they contain the
-true mean. Some minutes.
+spreads between seeds, and one in which trainings fail. It counts how often the claims' p-values are
+as small as they say: the level of one test, that of the first of 23 tests by Holm, and the share of
+papers with 23 claims that have at least one false alarm. Of the tables' intervals it counts how
+often they contain the true mean. Some minutes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from minbert.evaluate.bootstrap import System, difference, resampled
 from minbert.evaluate.claims import decision, holm, tail
-from minbert.evaluate.reading import LEVEL, Of, Score
-from minbert.evaluate.seeds import alike, over_seeds, own_spread, steadied
+from minbert.evaluate.reading import LEVEL, Of, Score, Scores
+from minbert.evaluate.seeds import failures, over_seeds, shared_spreads
 
 ROWS, CLAIMS = 12, 23
 """Rows and claims of one paper; the four have 7 to 13 and 14 to 28."""
@@ -26,11 +26,24 @@ ROWS, CLAIMS = 12, 23
 EXAMPLES = 1000
 RESAMPLES = 500
 
-ACCURACY = 0.75
-"""The true accuracy of each system."""
+ACCURACY, FLOOR = 0.75, 0.5
+"""The true accuracy of each system, and that of a training that failed."""
 
 ALIKE = 0.6
 """How much of an example's difficulty all systems share: their errors come in pairs."""
+
+
+class Rows(NamedTuple):
+    """The rows of a paper.
+
+    The deviation of each row's accuracies over seeds, and that of an effect of the seed on all rows
+    alike, are in standard errors of an accuracy on the examples drawn. Each training fails with the
+    probability `fails`.
+    """
+
+    ratios: Sequence[float]
+    of_seed: float = 0.0
+    fails: float = 0.0
 
 
 class Tails(NamedTuple):
@@ -43,22 +56,24 @@ class Tails(NamedTuple):
 
 
 def systems(
-    papers: int, seeds: int, ratios: Sequence[float], draw: np.random.Generator
-) -> NDArray[np.float64]:
-    """Return which examples are right, [EXAMPLES, papers, rows, seeds].
+    papers: int, seeds: int, rows: Rows, draw: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return which examples are right [EXAMPLES, papers, rows, seeds], and which trainings failed.
 
-    The systems are equally good on average. A seed's own accuracy on infinitely many examples has
-    the row's ratio times the standard error of an accuracy on the examples drawn. One seed stands
-    for itself alone: the test is of two trained models, which are equally good then.
+    The systems are equally good on average. One seed stands for itself alone: the test is of two
+    trained models, which are equally good then.
     """
     error = np.sqrt(ACCURACY * (1 - ACCURACY) / EXAMPLES)
-    deviations = error * np.array(ratios)[:, None] if seeds > 1 else 0.0
-    accuracy = ACCURACY + deviations * draw.standard_normal((papers, len(ratios), seeds))
+    shape = papers, len(rows.ratios), seeds
+    deviations = np.array(rows.ratios)[:, None] * draw.standard_normal(shape)
+    deviations += rows.of_seed * draw.standard_normal((papers, 1, seeds))
+    failed = draw.random(shape) < rows.fails
+    accuracy = np.where(failed, FLOOR, ACCURACY + error * (seeds > 1) * deviations)
     # A normal difficulty, in part that of the example: right where it is below a quantile.
     shared = draw.standard_normal((EXAMPLES, papers, 1, 1))
-    own = draw.standard_normal((EXAMPLES, papers, len(ratios), seeds))
+    own = draw.standard_normal((EXAMPLES, *shape))
     difficulty = np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * own
-    return (difficulty < quantile(accuracy)).astype(float)
+    return (difficulty < quantile(accuracy)).astype(float), failed
 
 
 def quantile(probability: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -68,35 +83,62 @@ def quantile(probability: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(ndtri(np.clip(probability, 1e-6, 1 - 1e-6)))
 
 
+def scored(values: NDArray[np.float64], failed: NDArray[np.bool_]) -> Scores:
+    """Return the scores of rows [rows, seeds]; those that failed are not above their floor."""
+    return {
+        Of(f"{row}", "dev", "sst"): {
+            seed: Score(value, f"{row}", None, FLOOR, float(bad))
+            for seed, (value, bad) in enumerate(zip(of, which, strict=True))
+        }
+        for row, (of, which) in enumerate(zip(values.tolist(), failed.tolist(), strict=True))
+    }
+
+
+def compared(scores: NDArray[np.float64], failed: NDArray[np.bool_]) -> dict[int, System]:
+    """Return the rows [1 + b, rows, seeds] that claims compare, with the spread that they share."""
+    known, systems = scored(scores[0], failed), dict[Of, System]()
+    for of in known:
+        kept = [seed for seed in known[of] if seed not in failures(known, of, ())]
+        systems[of] = System(scores[:, int(of.variant), kept], kept)
+    drawn = {of: dict(zip(one.seeds, one.scores.T, strict=True)) for of, one in systems.items()}
+    spreads = shared_spreads(known, drawn, (), paired=True)
+    return {int(of.variant): systems[of]._replace(spread=one) for of, one in spreads.items()}
+
+
 def p_values(
-    papers: int, seeds: int, ratios: Sequence[float], draw: np.random.Generator
+    papers: int, seeds: int, rows: Rows, draw: np.random.Generator
 ) -> Iterator[list[float]]:
-    """Yield for each paper the two-sided p-values of `CLAIMS` claims that a row scores higher."""
-    right = systems(papers, seeds, ratios, draw)
+    """Yield for each paper the two-sided p-values of `CLAIMS` claims that a row scores higher.
+
+    A claim about a row most of whose trainings failed has none, but counts for Holm's procedure.
+    """
+    right, failed = systems(papers, seeds, rows, draw)
     columns, shape = right.reshape(EXAMPLES, -1).T, right.shape[1:]
     scores = resampled("sst", columns, np.ones(EXAMPLES), RESAMPLES).reshape(-1, *shape)
-    pairs = [(one, other) for other in range(len(ratios)) for one in range(other)]
+    pairs = [(one, other) for other in range(len(rows.ratios)) for one in range(other)]
     for paper in range(papers):
-        rows = [System(scores[:, paper, row]) for row in range(len(ratios))]
-        if seeds > 1:
-            own = [spread for of in rows if (spread := own_spread(of.scores))]
-            used = [steadied(spread, alike(own)) for spread in own]
-            rows = [of._replace(spread=spread) for of, spread in zip(rows, used, strict=True)]
-        found = []
-        for pair in draw.permutation(len(pairs))[:CLAIMS]:
-            estimate = difference(*(rows[row] for row in pairs[pair]), 1 / EXAMPLES)
-            found.append(decision([tail(estimate, "higher", 0.0)])[0])
-        yield found
+        of = compared(scores[:, paper], failed[paper])
+        if seeds == 1:
+            of = {row: System(scores[:, paper, row], [0]) for row in range(len(rows.ratios))}
+        asked = (pairs[pair] for pair in draw.permutation(len(pairs))[:CLAIMS])
+        judged = ((of[a], of[b]) for a, b in asked if a in of and b in of)
+        estimates = (difference(*sides, 1 / EXAMPLES) for sides in judged)
+        yield [decision([tail(estimate, "higher", 0.0)])[0] for estimate in estimates]
 
 
-def tails(papers: int, seeds: int, ratios: Sequence[float], seed: int = 0) -> Tails:
+def _draw(seed: int, seeds: int, rows: Rows) -> np.random.Generator:
+    numbers = (*rows.ratios, rows.of_seed, rows.fails)
+    return np.random.default_rng([seed, seeds, *(round(100 * number) for number in numbers)])
+
+
+def tails(papers: int, seeds: int, rows: Rows, seed: int = 0) -> Tails:
     """Return how often equally good systems are called different."""
-    draw = np.random.default_rng([seed, seeds, *(round(100 * ratio) for ratio in ratios)])
+    draw = _draw(seed, seeds, rows)
     at_once, found = 10, list[list[float]]()
     while len(found) < papers:
-        found += p_values(at_once, seeds, ratios, draw)
-    p = np.array(found)
-    alarms = [min(holm(family, CLAIMS))[0] <= LEVEL for family in found]
+        found += p_values(at_once, seeds, rows, draw)
+    p = np.concatenate(found)
+    alarms = [any(p <= LEVEL for p, _ in holm(family, CLAIMS)) for family in found]
     first = float(np.mean(p <= LEVEL / CLAIMS))
     return Tails(float(np.mean(p <= LEVEL)), first, float(np.mean(alarms)), len(found))
 
@@ -108,21 +150,18 @@ class Covered(NamedTuple):
     worst: float
 
 
-def coverage(papers: int, seeds: int, ratios: Sequence[float], seed: int = 0) -> Covered:
+def coverage(papers: int, seeds: int, rows: Rows, seed: int = 0) -> Covered:
     """Return how often the intervals over seeds contain the true mean.
 
     The spread is that of `systems`, with the part that comes from the examples.
     """
-    draw = np.random.default_rng([seed, seeds, *(round(100 * ratio) for ratio in ratios)])
-    deviations = np.sqrt(1 + np.square(ratios))[:, None]
-    contained = np.zeros(len(ratios))
-    rows = [Of(f"{row}", "dev", "sst") for row in range(len(ratios))]
-    for values in deviations * draw.standard_normal((papers, len(ratios), seeds)):
-        scores = {
-            of: {n: Score(value, of.variant, None, p_floor=0.0) for n, value in enumerate(by_seed)}
-            for of, by_seed in zip(rows, values.tolist(), strict=True)
-        }
-        for row, found in enumerate(over_seeds(scores).values()):
-            assert found.low is not None and found.high is not None
-            contained[row] += found.low <= 0 <= found.high
+    draw = _draw(seed, seeds, rows)
+    shape = papers, len(rows.ratios), seeds
+    deviations = np.sqrt(1 + np.square(rows.ratios) + rows.of_seed**2)[:, None]
+    contained = np.zeros(len(rows.ratios))
+    for values in 100 + deviations * draw.standard_normal(shape):
+        found = over_seeds(scored(values, np.zeros(shape[1:], bool))).values()
+        for row, one in enumerate(found):
+            assert one.low is not None and one.high is not None
+            contained[row] += one.low <= 100 <= one.high
     return Covered(float(contained.mean()) / papers, float(contained.min()) / papers)

@@ -2,16 +2,18 @@
 
 import argparse
 
-from nulls import CLAIMS, ROWS, coverage, tails
+from nulls import CLAIMS, ROWS, Rows, coverage, tails
 
 SPREADS = {
-    "-": [0] * ROWS,
-    "0": [0] * ROWS,
-    "0.5": [0.5] * ROWS,
-    "1": [1] * ROWS,
-    "2": [2] * ROWS,
-    "0.5 and 3": [0.5, 3] * (ROWS // 2),
-    "1, one row 6": [*[1] * (ROWS - 1), 6],
+    "-": Rows([0] * ROWS),
+    "0": Rows([0] * ROWS),
+    "0.5": Rows([0.5] * ROWS),
+    "1": Rows([1] * ROWS),
+    "2": Rows([2] * ROWS),
+    "1, seeds 2": Rows([1] * ROWS, of_seed=2),
+    "0.5 and 3": Rows([0.5, 3] * (ROWS // 2)),
+    "1, one row 6": Rows([*[1] * (ROWS - 1), 6]),
+    "1, fails .2": Rows([1] * ROWS, fails=0.2),
 }
 """The rows' spreads, by what the documentation calls them."""
 

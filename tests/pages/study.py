@@ -19,7 +19,8 @@ import yaml
 from minbert.base.files import write_text
 from minbert.commands.plan import CLEARLY
 from minbert.evaluate import claims
-from minbert.evaluate.claims import FAILS, HOLDS, NOISE, OPEN
+from minbert.evaluate.claims import FAILS, HOLDS, NOISE, OPEN, SMALL
+from minbert.evaluate.reading import LEAST_GAIN, gain
 from minbert.evaluate.text import ABSENT, read_csv
 from minbert.plan.cost import SIZES
 
@@ -31,7 +32,7 @@ FLOORS = {"sst": 0.262, "para": 0.631, "sts": 0.0}
 OTHERS = {"cfimdb": "CFIMDB", "lmrd": "LMRD"}
 MINUS = "\N{MINUS SIGN}"
 PAPERS = ("hybrid-bert", "adapter-fusion", "minbert-downstream", "minibert-unleashed")
-VERDICTS = (HOLDS, NOISE, FAILS, OPEN)
+VERDICTS = (HOLDS, NOISE, SMALL, FAILS, OPEN)
 SIGNS = {"higher": 1, "lower": -1}
 
 Line = tuple[str, ...]
@@ -125,7 +126,8 @@ def _published_above(row: Mapping[str, Any], task: str) -> bool:
     """Return whether the paper's score is clearly above the floor of `task`."""
     floor, n = FLOORS[task], SIZES[task].dev
     error = (floor * (1 - floor) / n) ** 0.5 or n**-0.5
-    return bool(row[f"{task}_published"] > floor + CLEARLY * error)
+    score = row[f"{task}_published"]
+    return bool(score > floor + CLEARLY * error and gain(score, floor) >= LEAST_GAIN)
 
 
 def _failed(row: Mapping[str, Any], task: str) -> int:

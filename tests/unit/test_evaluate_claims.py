@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from factories import edit_rows, history, predictions, score
-from scipy.stats import ttest_1samp, ttest_ind
+from scipy.stats import ttest_1samp, ttest_rel
 
 from minbert.base.errors import UserError
 from minbert.evaluate.bootstrap import Estimate, measured
@@ -163,8 +163,9 @@ def test_verdicts_from_predictions(paper: Paper) -> None:
     assert factors == pytest.approx([3, 5])
     texts = {ending: paper.text(ending) for ending in ("csv", "md", "tex")}
     text, latex = texts["md"], texts["tex"]
-    said = "2 as claimed, 1 not as claimed, 1 within noise, 1 not run (one run of each variant)"
-    assert markdown(f"5 comparisons: {said}.") in text and "holds for these runs" in text
+    said = "1 not as claimed, 1 as claimed (one run of each variant)"
+    assert markdown(f"2 claims (5 comparisons): {said}.") in text
+    assert "holds for these runs" in text
     assert r"100 % of a\|b \& \<script\> λ\_1" in text
     assert f"good {MINUS} each of 2 others" in text
     assert r"100 \% of a\textbar{}b \& \textless{}script\textgreater{} $\lambda$\_1" in latex
@@ -173,7 +174,7 @@ def test_verdicts_from_predictions(paper: Paper) -> None:
     paper.judge(*asked[:1], data="builtin")
     opening, _, verdict = paper.text("md").partition("##")
     assert "no verdict here says anything about the papers" in opening
-    assert "1 comparison on generated data, so the verdicts are not findings" in verdict
+    assert "1 claim (1 comparison) on generated data, so the verdicts are not findings" in verdict
 
 
 def test_sides_of_several_seeds_and_of_one(paper: Paper) -> None:
@@ -190,7 +191,23 @@ def test_sides_of_several_seeds_and_of_one(paper: Paper) -> None:
     shown = [["3/1", "holds for these runs"], ["3", "holds"], ["3/3", "holds"]]
     assert [[*line[-2:]] for line in found[:3]] == shown
     assert found[1][:3] == ("It is.", "—", f"good {MINUS} majority")
-    assert markdown("3 as claimed, 1 within noise (one run of some variants)") in paper.text("md")
+    assert markdown("1 as claimed in part (one run of some variants)") in paper.text("md")
+
+
+def test_a_seed_that_failed_is_counted_and_what_no_difference_could_confirm_is_said(
+    paper: Paper,
+) -> None:
+    for seed, share in enumerate((0.62, 0.61, 0.2, 0.63, 0.62)):
+        paper.run("one", seed, sst=share)
+        paper.run("two", seed, sst=0.63)
+    claims = [against("one", "two", direction="same", margin=margin) for margin in (0.02, 0.2)]
+    small, large = paper.judge(*claims, against("two", "one", direction="lower"))[:2]
+    assert (small["verdict"], small["seeds_needed"]) == ("not testable at this size", "")
+    assert large["verdict"] == "holds" and abs(float(large["difference"])) < 0.1
+    assert (small["seeds"], small["failed"], small["failed_against"]) == ("4", "1", "0")
+    assert cells(small)[-2:] == ("4 of 5/5", "not testable at this size")
+    claim = "1 claim (3 comparisons): 1 as claimed in part."
+    assert markdown(claim) in paper.text("md")
 
 
 def test_intervals_agree_with_verdicts(paper: Paper) -> None:
@@ -210,7 +227,7 @@ def test_intervals_agree_with_verdicts(paper: Paper) -> None:
 def test_the_difference_is_of_the_scores_in_the_tables(paper: Paper) -> None:
     for seed in (0, 1, 2):
         paper.run("one", seed, **SKILLS)
-        paper.run("two", seed, **{task: share - 0.1 for task, share in SKILLS.items()})
+        paper.run("two", seed, **SKILLS | {"sst": 0.4, "sts": 0.6})
     paper.run("only", 3, sst=0.5)  # without all tasks, it has no overall score
     tasks = (*OVERALL_TASKS, "normalised", "plain")
     *found, partly, none = paper.judge(
@@ -312,8 +329,8 @@ def test_measures(measure: str, train: list[float], dev: list[float], expected: 
 
 
 def test_claims_on_curves_are_judged_by_their_seeds(paper: Paper) -> None:
-    """Both variances are equal, to the bit, so that the pooled test is Student's."""
-    gaps = {"one": (0.5, 0.53125, 0.5625), "two": (0.125, 0.15625, 0.1875)}
+    """Seed by seed, so that the test of two rows is Student's paired one."""
+    gaps = {"one": (0.5, 0.53125, 0.5625), "two": (0.125, 0.1875, 0.15625)}
     losses = (2.0, 3.0, 4.0)
     for name, of in (gaps | {"three": (0.30, 0.31, 0.32)}).items():
         for seed, (gap, loss) in enumerate(zip(of, losses, strict=True)):
@@ -325,13 +342,13 @@ def test_claims_on_curves_are_judged_by_their_seeds(paper: Paper) -> None:
     claim = against("one", "two", measure="gap")
     on_curves, on_scores = paper.judge(claim, against("one", "scored"))
     assert float(on_curves["difference"]) == 0.375
-    assert float(on_curves["p"]) == pytest.approx(ttest_ind(*gaps.values()).pvalue)
+    assert float(on_curves["p"]) == pytest.approx(ttest_rel(*gaps.values()).pvalue)
     assert (on_curves["measure"], on_scores["measure"]) == ("gap", "")
     assert (on_curves["method"], on_curves["seeds"]) == ("variance over seeds", "3")
     assert "SST: gap" in paper.text("md") and "Spread: the largest less" in paper.text("md")
-    # Two variances of each side's own size, with the degrees of freedom of three.
+    # With a third row, there are more degrees of freedom.
     beside, _ = paper.judge(claim, against("one", "three", measure="gap"))
-    assert beside["error"] == on_curves["error"] and float(beside["p"]) < float(on_curves["p"])
+    assert float(beside["p"]) < float(on_curves["p"])
     number = {"score": 0.0, "measure": "loss", "direction": "not higher", "margin": 0.1}
     (line,) = paper.judge(against("one", **number))
     assert float(line["difference"]) == pytest.approx(3.0)

@@ -10,11 +10,20 @@ from scipy.stats import t
 
 from minbert.evaluate.bootstrap import System, difference
 from minbert.evaluate.reading import DELTA_M, Of, Score, Scores
-from minbert.evaluate.seeds import Interval, Spread, alike, over_seeds, own_spread, steadied
+from minbert.evaluate.seeds import (
+    Interval,
+    Spread,
+    alike,
+    failures,
+    over_seeds,
+    own_spread,
+    seed_effects,
+    shared_spreads,
+)
 
 
 def by_seed(values: list[float], p_floor: float | None = 0.001, key: str = "") -> dict[int, Score]:
-    return {n: Score(v, key, None, p_floor=p_floor, error=0.1) for n, v in enumerate(values)}
+    return {n: Score(v, key, None, 0.2, p_floor, error=0.1) for n, v in enumerate(values)}
 
 
 def on_dev(rows: dict[str, list[float]], task: str = "sst") -> Scores:
@@ -116,11 +125,9 @@ def test_intervals_contain_the_true_mean_as_often_as_they_say() -> None:
     assert 0.93 <= found.all <= 0.985 and found.worst >= 0.87
 
 
-def spreads(scores: dict[str, list[float]]) -> dict[str, Spread]:
-    """Return the spreads of rows with these scores by seed, known without error from examples."""
-    own = {name: own_spread(np.tile(of, (50, 1))) for name, of in scores.items()}
-    known = {name: spread for name, spread in own.items() if spread}
-    return {name: steadied(spread, alike(known.values())) for name, spread in known.items()}
+def drawn(scores: Scores) -> dict[Of, dict[int, np.ndarray]]:
+    """Return the scores of rows as those on all examples and on 50 resamples, all alike."""
+    return {of: {n: np.tile(one.value, 51) for n, one in by.items()} for of, by in scores.items()}
 
 
 def test_an_outlier_is_found_by_its_whole_variance() -> None:
@@ -138,11 +145,66 @@ def test_what_comes_from_the_examples_is_no_spread_of_seeds() -> None:
     assert difference(System(scores), System(np.full((4001, 3), 0.5))).of_seeds == 0
 
 
+def test_rows_compared_seed_by_seed_share_the_residuals_of_rows_and_seeds() -> None:
+    """Those of the two-way analysis of variance, (rows - 1) (seeds - 1) degrees of freedom."""
+    draw = np.random.default_rng(0)
+    values = 0.5 + draw.normal(0, [[0.01], [0.01], [0.012], [0.02]], (4, 3))
+    values += draw.normal(0, 0.1, 3)
+    scores = on_dev({f"row {n}": of.tolist() for n, of in enumerate(values)})
+    found = [*shared_spreads(scores, drawn(scores), (), paired=True).values()]
+    centred = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
+    own = np.square(centred).sum(axis=1) / (2 * 3 / 4)
+    assert [one.freedom for one in found] == pytest.approx([6] * 4)
+    expected = np.maximum(own, np.square(centred).sum() / 6)
+    assert [one.whole for one in found] == pytest.approx(expected.tolist())
+    apart = [*shared_spreads(scores, drawn(scores), ()).values()]
+    assert min(one.whole for one in apart) > 10 * max(one.whole for one in found)
+
+
 def test_rows_that_vary_far_more_are_no_part_of_the_mean() -> None:
     similar = {f"row {n}": [0.5, 0.5 + 0.01 * (1 + n % 3)] for n in range(9)}
     failing = {"worse": [0.8, 0.3], "bad": [0.6, 0.4]}
-    found, without = spreads(similar | failing), spreads(similar)
-    assert {row: found[row] for row in similar} == without
-    assert found["bad"].freedom == found["worse"].freedom == 1
-    assert found["bad"].whole == pytest.approx(0.02) and without["row 0"].freedom == 9
-    assert spreads({"a": [0.5, 0.5], "b": [0.5, 0.5], "c": [0.4, 0.5]})["a"].whole == 0
+    for paired in (False, True):
+        found, without = (
+            shared_spreads(of, drawn(of), (), paired)
+            for of in (on_dev(similar | failing), on_dev(similar))
+        )
+        assert {row: found[row] for row in without} == without
+        bad, worse = (found[Of(name, "dev", "sst")] for name in ("bad", "worse"))
+        assert (bad.freedom, worse.freedom) == (1, 1) and bad.whole == pytest.approx(0.02)
+    assert without[Of("row 0", "dev", "sst")].freedom == pytest.approx(8)
+    same = on_dev({"a": [0.5, 0.5], "b": [0.5, 0.5], "c": [0.4, 0.5]})
+    assert shared_spreads(same, drawn(same), ())[Of("a", "dev", "sst")].whole == 0
+
+
+def test_the_effects_of_seeds_are_fitted_to_the_scores_that_are_there() -> None:
+    rows = [{1: 0.5, 2: 0.6, 3: 0.4}, {1: 0.7, 2: 0.8}, {2: 0.3, 3: 0.1}]
+    effects, share = seed_effects([{n: np.array([v]) for n, v in of.items()} for of in rows])
+    assert share == pytest.approx(2 / 4)  # of 7 scores, 5 are fitted; rows alone would leave 4
+    left = [[value - effects[seed][0] for seed, value in of.items()] for of in rows]
+    assert np.ptp([np.mean(of) for of in left]) > 0.2
+    assert effects[2][0] - effects[1][0] == pytest.approx(0.1)
+    assert 0.1 < effects[2][0] - effects[3][0] < 0.3
+    assert seed_effects([{1: np.array([0.5]), 2: np.array([0.6])}]) == ({}, 1.0)
+
+
+def test_a_seed_that_failed_is_no_part_of_what_is_shared_or_compared() -> None:
+    """It fails if it has not learned what most have; by an overall rule, one of the tasks."""
+    rows = on_dev(ROWS)
+    failing = Of("failing", "dev", "sst")
+    of = by_seed([0.51, 0.52]) | {2: Score(0.2, "failing", None, 0.2, 0.6)}
+    assert failures({failing: of}, failing, ()) == [2]
+    found = over_seeds(rows | {failing: of})
+    assert {each: found[each] for each in rows} == over_seeds(rows)
+    assert half(found[failing]) == pytest.approx(
+        t.ppf(0.975, 2) * np.std([0.51, 0.52, 0.2], ddof=1) / np.sqrt(3)
+    )
+    whole = with_overall({"a": [0.5, 0.51, 0.52]})
+    whole[Of("a", "dev", "sts")] = {n: Score(0.4, "a", None, 0.0, n / 2) for n in range(3)}
+    plain = Of("a", "dev", "plain")
+    assert failures(whole, plain, TASKS) == [], "most seeds have not learned STS"
+    whole[Of("a", "dev", "sts")][1] = Score(0.4, "a", None, 0.0, 0.0)
+    assert failures(whole, plain, TASKS) == [2]
+    both = System(np.tile([0.6, 0.7, 0.8], (9, 1)), [1, 2, 4])
+    one = System(np.tile([0.5, 0.1], (9, 1)), [2, 3])
+    assert difference(both, one).value == pytest.approx(0.2), "seed 2 is in both"

@@ -215,7 +215,7 @@ def test_scores_at_their_floor_are_marked_below_floors_for_each_split(tables: Ta
         held("good", "sts", 0.4, 0.05),
         {"variant": "good", "task": "plain", "value": 0.5, "floor": 0.29},
         held("good", "sst", 0.5, 0.001, split="test", floor=0.28),
-        *(held("some", "para", 0.6, p, seed=n) for n, p in enumerate((0.001, 0.3, 0.01))),
+        *(held("some", "para", 0.8, p, seed=n) for n, p in enumerate((0.001, 0.3, 0.01))),
         held("some", "sst", 0.25, 1.0, constant=True),
         *(held("some", "sst", 0.2, 1.0, seed=1), held("some", "sst", 0.3, 0.01, seed=2)),
     )

@@ -139,7 +139,8 @@ def test_points_of_test_scores_are_filled(tmp_path: Path) -> None:
     rows = [row | {"split": split} for split in ("dev", "test")]
     inputs = make_inputs(tmp_path, "a", tasks=("sst",), about={"rows": rows})
     path = inputs.scores["hybrid-bert"]
-    scores = [of | {"p_floor": 0.001} for of in pq.read_table(path).to_pylist()]
+    above = {"p_floor": 0.001, "floor": 0.1, "value": 0.5}
+    scores = [of | above for of in pq.read_table(path).to_pylist()]
     put_rows(path, [*scores, *(of | {"split": "test"} for of in scores)], SCHEMA)
     points = drawn("published-reproduced", inputs)[0].axes[0].containers
     looks = {of.get_label(): of.lines[0].get_fillstyle() for of in points}

@@ -57,6 +57,18 @@ def test_every_job_is_listed_with_what_differs_from_the_nearest(tmp_path: Path) 
     assert line(plan_text(more), "longer ").endswith("not run: seed 1")
 
 
+def test_claims_that_no_result_of_this_size_can_confirm_are_named_before_training(
+    tmp_path: Path,
+) -> None:
+    claim = "  - {text: T, section: '1', task: sst, variant: first, against: longer, "
+    claim += "direction: same, margin: %s}\n"
+    old, new = "variants:\n", "claims:\n" + claim % 0.02 + claim % 0.5 + "variants:\n"
+    told = plan_text(plan(tmp_path, old, new, seeds=[0, 1, 2]))
+    (said,) = (each for each in told.splitlines() if "not testable" in each)
+    assert said.startswith("hybrid-bert: first the same as longer within 0.02 (sst)")
+    assert said.endswith("): not testable with 3 seeds and this dev set")
+
+
 def test_time_is_bounded_by_work_and_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Costs, "seconds", lambda self, node: 600.0)
     bound = line(plan_text(plan(tmp_path, seeds=[0, 1])), "On n devices")

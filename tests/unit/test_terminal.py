@@ -129,7 +129,7 @@ def test_the_summary_ends_with_what_a_reader_must_know(tmp_path: Path) -> None:
     facts = {"rule": "normalised", "source": "builtin", "seeds": [0]}
     said = summarised(tmp_path, *low, low[-1] | {"key": "k4", "split": "test"}, p=facts)
     assert [line.split(maxsplit=1)[1] for line in said[1:-2]] == [
-        "2 of 3 dev scores are not above their floor",
+        "2 of 3 dev scores are not clearly above their floor",
         "1 of 2 published rows scored (1 no labels)",
         "the data are generated: scores say nothing about the papers' methods",
         "one seed: differences between variants may be chance",

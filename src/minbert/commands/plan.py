@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tabulate import tabulate
@@ -19,7 +20,9 @@ from minbert.plan.describe import PreviousRuns, title
 from minbert.plan.parameters import variant_parameters
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
+from minbert.spec.protocol import RULES
 from minbert.spec.resolve import Stage
+from minbert.spec.task import TASKS
 from minbert.store.node import KINDS, Node
 from minbert.store.plans import PUBLISHED
 from minbert.track.journal import newest_attempts
@@ -32,6 +35,11 @@ HEADER = (
 CLEARLY = 1.645
 """Standard errors of our score that a published one is above the floor by, to ask it of ours."""
 
+
+APART, DEVIATION = 0.1, 0.01
+"""On which share of dev two trained models disagree, and how far a row's score moves with the seed,
+other rows' with the same seed aside: about what the study has. Of a correlation, half of the error
+that follows."""
 
 TABLE: dict[str, Any] = {"tablefmt": "simple", "disable_numparse": True}
 
@@ -136,10 +144,44 @@ class _Outlook:
         for grid in plan.grids:
             notes = plan.shown[f"tables/{grid.paper}"].spec["footnotes"]
             yield from (f"{grid.paper}: {note}" for note in notes)
+        yield from self._untestable()
         try:
             plan.check_names()
         except UserError as error:
             yield f"Snakemake would refuse to start: {error}"
+
+    def _untestable(self) -> Iterator[str]:
+        """Yield the claims that rows score the same which no result of this size can confirm.
+
+        As far as that can be told before anything is trained: twice the error that is to be
+        expected is more than the margin.
+        """
+        node = self.plan.shown.get("tables/claims")
+        about: Any = node.spec if node else {"claims": ()}
+        found: dict[str, list[str]] = {}
+        for claim in about["claims"]:
+            if claim["direction"] == "same" and "measure" not in claim:
+                margin, task, paper = (claim[name] for name in ("margin", "task", "paper"))
+                error = self._expected_error(task, about["overall_tasks"][paper])
+                if 1.96 * error >= margin:
+                    others = some(claim["against"])
+                    said = f"{paper}: {claim['variant']} the same as {others} within {margin:g}"
+                    found.setdefault(said, []).append(task)
+        seeds = counted(len(self.seeds), "seed")
+        for said, tasks in found.items():
+            yield f"{said} ({', '.join(tasks)}): not testable with {seeds} and this dev set"
+
+    def _expected_error(self, measure: str, overall_tasks: Sequence[str]) -> float:
+        """Return the standard error of the difference of two rows on a task, or overall."""
+        from minbert.evaluate.bootstrap import overall_error  # These load scipy.
+        from minbert.evaluate.scoring import CORRELATIONS
+
+        if measure in RULES:
+            errors = {task: self._expected_error(task, ()) for task in overall_tasks}
+            return overall_error(errors, measure, overall_tasks) or 0.0
+        of_seeds = 2 * DEVIATION**2 / len(self.seeds) if len(self.seeds) > 1 else 0.0
+        error = math.sqrt(APART / max(1, self.costs.size(measure).dev) + of_seeds)
+        return error / 2 if TASKS[measure].metric in CORRELATIONS else error
 
 
 def learned_text(plan: Plan) -> str:
@@ -147,7 +189,7 @@ def learned_text(plan: Plan) -> str:
 
     Raises `UserError` if none of the papers has scores yet.
     """
-    from minbert.evaluate.reading import read_scores  # loads pyarrow
+    from minbert.evaluate.reading import LEAST_GAIN, gain, read_scores  # loads pyarrow
 
     folders = {g.paper: plan.shown[f"scores/{g.paper}"].folder(plan.root) for g in plan.grids}
     paths = {paper: folder / "scores.parquet" for paper, folder in folders.items()}
@@ -163,16 +205,18 @@ def learned_text(plan: Plan) -> str:
             theirs = row.figure(of.measure) if of[:2] == (row.variant, row.split) else None
             for seed, score in by_seed.items() if of.split == "dev" else ():
                 floor, error = score.floor or 0.0, score.error or 0.0
-                if theirs and score.learned is not None and theirs > floor + CLEARLY * error:
-                    said = "constant" if score.constant else "not above its floor"
+                if score.learned is None or theirs is None or gain(theirs, floor) < LEAST_GAIN:
+                    continue
+                if theirs > floor + CLEARLY * error:
+                    said = "constant" if score.constant else "not clearly above its floor"
                     about = (row.paper, of.variant, of.measure, seed, theirs, score.value, floor)
                     lines.append((*about, "" if score.learned else said))
     counts = Counter(line[-1] for line in lines)
     head = ("paper", "variant", "task", "seed", "paper's", "ours", "floor", "")
     table = tabulate(lines, head, floatfmt=".3f")
     return (
-        f"{table}\n\n{counts['']} of {len(lines)} above their floor at the 5 % level, "
+        f"{table}\n\n{counts['']} of {len(lines)} clearly above their floor, "
         f"{counts['constant']} of {len(lines)} constant predictors.\n"
-        "Floors: the most frequent class (exact McNemar test), r = 0 (t test). Listed: "
-        "our dev scores whose published score is clearly above the floor."
+        "Floors: the most frequent class, r = 0 (docs/statistics.md#floors). Listed: our dev "
+        "scores whose published score is clearly above the floor."
     )

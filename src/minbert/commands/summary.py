@@ -66,7 +66,7 @@ def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[t
         yield paper, said
     runs = tested(scores.values()).values()
     if low := sum(not score.learned for score in runs):
-        yield "warning", f"{low} of {len(runs)} dev scores are not above their floor"
+        yield "warning", f"{low} of {len(runs)} dev scores are not clearly above their floor"
     index = names / "tables" / "index.csv"
     rows = read_csv(index) if index.exists() else []
     if rows := [line for line in rows if line["status"] != NOT_CONFIGURED]:

@@ -2,11 +2,12 @@
 
 Examples are drawn with replacement (Efron & Tibshirani 1993, chapter 6). All systems of a task are
 scored on the same draws, so that what makes an example hard or easy for all of them cancels in a
-difference: the paired bootstrap. With several seeds, their variance is added (`seeds`).
+difference: the paired bootstrap. With several seeds, systems are compared seed by seed, and the
+variance over seeds is added (`seeds.shared_spreads`).
 
 A claim measures a number from the curves of each run, or its score. There are no examples to draw
 again for such a number, so its error comes from the seeds alone, with their variance pooled over
-rows as for scores (`seeds.steadied`).
+rows as for scores.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,15 @@ from minbert.evaluate.scoring import (
     pearson,
     weight,
 )
-from minbert.evaluate.seeds import Spread, Trainings, learned, own_spread, shared_spreads, trainings
+from minbert.evaluate.seeds import (
+    Spread,
+    Trainings,
+    failures,
+    learned,
+    own_spread,
+    shared_spreads,
+    trainings,
+)
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.published import MAJORITY
 from minbert.spec.task import BUILT_IN, TASKS
@@ -69,23 +78,26 @@ LEAST = {"gap": 1, "spread": LAST, "epoch": LAST, "loss": 1}
 class System(NamedTuple):
     """A system that is compared: its scores by seed, on all examples and on b resamples of them.
 
-    `scores` [1 + b, s] has those on all examples first. A trained system has the `runs` of its
-    seeds; it was scored on so many `examples`, in curves after so many `epochs`, and has `learned`
-    its task or not. `spread` is how far its scores move with the seed, if more is known of it than
-    they say.
+    `scores` [1 + b, s] has those on all examples first. A trained system has the numbers of its
+    `seeds` and their `runs`; it was scored on so many `examples`, in curves after so many `epochs`,
+    and has `learned` its task or not. Seeds that failed to learn what most did are left out:
+    `failed` counts them. `spread` is how far its scores move with the seed, if more is known of it
+    than they say.
     """
 
     scores: Floats
+    seeds: Sequence[int] = ()
     runs: Sequence[Trainings] = ()
     examples: int = 0
     epochs: float = np.inf
     learned: bool = True
+    failed: int = 0
     spread: Spread | None = None
 
-    @property
-    def seeds(self) -> int:
-        """How many seeds it was trained with."""
-        return self.scores.shape[1]
+    def over(self, seeds: Sequence[int]) -> Floats:
+        """Return its mean scores [1 + b] over those of `seeds` that it has; over all, if none."""
+        kept = [seed in seeds for seed in self.seeds]
+        return (self.scores[:, kept] if any(kept) else self.scores).mean(axis=1)
 
 
 class Estimate(NamedTuple):
@@ -165,32 +177,33 @@ def _stream(task: str) -> int:
 
 
 def difference(one: System, other: System, least: float = 0.0) -> Estimate:
-    """Return the mean score of `one` less that of `other`, over their seeds.
+    """Return the mean score of `one` less that of `other`, over the seeds that both have.
 
-    The standard error is the deviation of the bootstrap's differences, with the variance of each
-    side's mean over other seeds added; an interval is value +- t * error (Efron & Tibshirani 1993,
-    chapters 6 and 12). With one seed this is the plain paired bootstrap over examples. With
-    several, the variance over seeds is itself uncertain: the degrees of freedom are Satterthwaite's
-    (1946), from the whole variance of the seeds' scores, raised by `CAUTION` (`CAUTION_OF_ONE`),
-    and at least those of the variance that has fewer. What is left of that variance without the
-    examples' part may by chance be nothing, and the freedom would be infinite just where the
-    spread is underrated.
+    If they have none in common, it is over all of each. The standard error is the deviation of the
+    bootstrap's differences, with the variance of each side's mean over other seeds added; an
+    interval is value +- t * error (Efron & Tibshirani 1993, chapters 6 and 12). With one seed this
+    is the plain paired bootstrap over examples. With several, the variance over seeds is itself
+    uncertain: the degrees of freedom are Satterthwaite's (1946), from the whole variance of the
+    seeds' scores, raised by `CAUTION` (`CAUTION_OF_ONE`), and at least those of the variance that
+    has fewer. What is left of that variance without the examples' part may by chance be nothing,
+    and the freedom would be infinite just where the spread is underrated.
 
     Two runs that are right on the same examples (such as two that predict one class only) differ
     on no resample. So the error is at least `least`, the weight of one example.
     """
-    means = one.scores.mean(axis=1) - other.scores.mean(axis=1)
+    both = [seed for seed in one.seeds if seed in other.seeds]
+    means = one.over(both) - other.over(both)
     shares: dict[Spread, float] = {}  # a spread of both sides is one estimate
     of_one = 0.0
     for side in (one, other):
         if spread := side.spread or own_spread(side.scores):
-            shares[spread] = shares.get(spread, 0.0) + 1 / side.seeds
+            shares[spread] = shares.get(spread, 0.0) + 1 / (len(both) or side.scores.shape[1])
             of_one += max(0.0, spread.variance)
     of_seeds = sum(max(0.0, spread.variance) * share for spread, share in shares.items())
     error = max(least, float(np.sqrt(means[1:].var(ddof=1) + of_seeds)))
     unsure = 0.0
     for spread, share in shares.items():
-        caution = CAUTION_OF_ONE if spread.freedom == 1 else CAUTION
+        caution = CAUTION_OF_ONE if spread.freedom <= 1 else CAUTION
         unsure += (caution * spread.whole * share) ** 2 / spread.freedom
     fewest = min((spread.freedom for spread in shares), default=0)
     freedom = max(fewest, error**4 / unsure) if unsure else np.inf
@@ -267,28 +280,37 @@ class Systems:
         All are scored on the same resampled examples. Those that have learned the task share their
         spread (`seeds.shared_spreads`). Of a `measure` (`measured`), there is no `MAJORITY`.
         """
-        found = {}
+        found, tasks = {}, self.overall_tasks
         for of in self.scores:
             if of[1:] == ("dev", task):
-                runs = trainings(self.scores, of, self.overall_tasks)
-                above = learned(self.scores, of, self.overall_tasks)
-                found[of] = self._system(runs, task, measure)._replace(learned=above is True)
+                failed = failures(self.scores, of, tasks)
+                every = trainings(self.scores, of, tasks)
+                runs = {seed: run for seed, run in every.items() if seed not in failed}
+                above = learned(self.scores, of, tasks) is True
+                found[of] = self._system(runs, task, measure)._replace(
+                    learned=above, failed=len(failed)
+                )
         least = LEAST.get(measure, 0)
-        drawn = {of: one.scores for of, one in found.items() if one.epochs >= least}
-        for of, spread in shared_spreads(self.scores, drawn, self.overall_tasks).items():
+        drawn = {
+            of: dict(zip(one.seeds, one.scores.T, strict=True))
+            for of, one in found.items()
+            if one.epochs >= least
+        }
+        for of, spread in shared_spreads(self.scores, drawn, tasks, paired=True).items():
             found[of] = found[of]._replace(spread=spread)
         systems = {of.variant: one for of, one in found.items()}
         if found and not measure:
-            guess = dict.fromkeys(runs[0], MAJORITY)
-            systems[MAJORITY] = self._system([guess], task)._replace(runs=())
+            guess = dict.fromkeys(next(iter(runs.values())), MAJORITY)
+            systems[MAJORITY] = self._system({0: guess}, task)._replace(seeds=(), runs=())
         return systems
 
-    def _system(self, runs: Sequence[Trainings], task: str, measure: str = "") -> System:
+    def _system(self, by_seed: Mapping[int, Trainings], task: str, measure: str = "") -> System:
+        seeds, runs = [*by_seed], [*by_seed.values()]
         drawn = {part: self._resampled(part) for part in runs[0]}
         examples = sum(n for _, n in drawn.values())
         if not measure:
             parts = {t: np.stack([of[run[t]] for run in runs], 1) for t, (of, _) in drawn.items()}
-            return System(averaged(parts, task), runs, examples)
+            return System(averaged(parts, task), seeds, runs, examples)
         metric = "loss" * (measure == "loss")
         curves = [
             (self._curve(run, "train", task, metric), self._curve(run, "dev", task)) for run in runs
@@ -296,7 +318,7 @@ class Systems:
         epochs = min(len(curve) for pair in curves for curve in pair)
         enough = epochs >= LEAST[measure]
         values = [measured(measure, *pair) if enough else np.nan for pair in curves]
-        return System(np.tile(values, (RESAMPLES + 1, 1)), runs, examples, epochs)
+        return System(np.tile(values, (RESAMPLES + 1, 1)), seeds, runs, examples, epochs)
 
     def _curve(self, run: Trainings, split: str, task: str, metric: str = "") -> Floats:
         """Return the score by epoch of a run.
@@ -319,7 +341,7 @@ class Systems:
     def _resampled(self, task: str) -> tuple[dict[str, Floats], int]:
         """Return the scores [1 + b] of all runs of a task, and the number of examples."""
         of_task = (trainings(self.scores, of) for of in self.scores if of[1:] == ("dev", task))
-        runs = list(dict.fromkeys(run[task] for of in of_task for run in of))
+        runs = list(dict.fromkeys(run[task] for of in of_task for run in of.values()))
         paths = [self.files[run].with_name("predictions.parquet") for run in runs]
         read = read_predicted(paths, task)
         values, counts = np.unique(read.label, return_counts=True)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from minbert.base.files import write_text
+from minbert.base.progress import counted as in_number
 from minbert.evaluate.bootstrap import LAST, LEAST, RESAMPLES, Estimate, System, Systems, difference
 from minbert.evaluate.reading import FAVOURED, LEVEL, read_scores
 from minbert.evaluate.text import (
@@ -26,12 +27,15 @@ from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
 HOLDS, FAILS, NOISE, NOT_RUN = "holds", "does not hold", "within noise", "not run"
-OPEN = "cannot be judged"
-IN_WORDS = {HOLDS: "as claimed", FAILS: "not as claimed"} | {n: n for n in (NOISE, OPEN, NOT_RUN)}
+OPEN, SMALL = "cannot be judged", "not testable at this size"
+PART = "holds in part"
+IN_WORDS = {FAILS: "not as claimed", HOLDS: "as claimed", PART: "as claimed in part"}
+IN_WORDS |= {name: name for name in (NOISE, SMALL, OPEN, NOT_RUN)}
 COLUMNS = (
     *("paper", "section", "claim", "variant", "against", "strongest", "task", "direction"),
     *("margin", "published_difference", "difference", "low", "high", "low_95", "high_95", "error"),
-    *("detectable", "p", "p_holm", "examples", "seeds", "seeds_against", "seeds_needed"),
+    *("detectable", "p", "p_holm", "examples", "seeds", "seeds_against", "failed"),
+    *("failed_against", "seeds_needed"),
     *("verdict", "reason", "method"),
 )
 MEASURE = "measure"
@@ -59,11 +63,12 @@ def make(job: Job) -> None:
     """Write `claims.csv`, `claims.md` and `claims.tex`: a line per claim and task.
 
     A claim holds or fails if its p-value, adjusted by Holm for all claims of its paper in the
-    grids, is at most .05; otherwise it is within noise. A claim about variants without scores is
-    `not run`. One about a variant that has not learned the task, about the same training under two
-    names, or about curves that are too short or of one seed, cannot be judged. In the csv, with 8
-    significant digits, `low` and `high` are adjusted like p, `low_95` and `high_95` are of this
-    difference alone.
+    grids, is at most .05; otherwise it is within noise, or, if no difference could have confirmed
+    it, not testable at this size. A claim about variants without scores is `not run`. One about a
+    variant that has not learned the task, about the same training under two names, or about curves
+    that are too short or of one seed, cannot be judged. In the csv, with 8 significant digits,
+    `low` and `high` are adjusted like p, `low_95` and `high_95` are of this difference alone;
+    `seeds` have learned, others have `failed`.
     """
     spec, out = job.spec, job.out
     found = [line for paper in spec["titles"] for line in _of_paper(paper, job)]
@@ -125,17 +130,19 @@ def _judged(claim: Line, systems: Systems) -> dict[str, Any]:
     estimates = [difference(one, other, least) for other in others]
     tails = [tail(each, claim["direction"], claim["margin"]) for each in estimates]
     worst = tails.index(max(tails))
-    against = others[worst].seeds if others[worst].runs else None
+    other = others[worst]
     methods = ["bootstrap over examples, paired"] * (not measure)
-    methods += ["variance over seeds"] * (max(one.seeds, others[worst].seeds) > 1)
+    methods += ["variance over seeds"] * (max(len(one.seeds), len(other.seeds)) > 1)
     return line | {
         "strongest": claim["against"][worst],
         "estimate": estimates[worst],
         "tails": tails,
         "p": decision(tails)[0],
         "examples": one.examples,
-        "seeds": one.seeds,
-        "seeds_against": against,
+        "seeds": len(one.seeds),
+        "failed": one.failed,
+        "seeds_against": len(other.seeds) or None,
+        "failed_against": other.failed,
         "method": "; ".join(methods),
     }
 
@@ -150,7 +157,7 @@ def _why_open(names: Sequence[str], sides: Sequence[System], measure: str) -> st
         return f"{', '.join(names[1:])} did not learn" if one.learned else "neither learned"
     if not one.learned and others[0].runs:
         return f"{names[0]} did not learn"
-    if measure and 1 in (side.seeds for side in sides if side.runs):
+    if measure and 1 in (len(side.seeds) for side in sides):
         return "one seed"
     least = LEAST.get(measure, 0)
     short = min(side.epochs for side in sides) < least
@@ -164,14 +171,17 @@ def _adjust(line: dict[str, Any], p: float, level: float) -> None:
     # "Does not hold" was corrected for the number of others, so its interval is too.
     level = level if supports else level / len(tails)
     said = NOISE if p > LEVEL else HOLDS if supports else FAILS
+    low, high = region(line["direction"], line["margin"])
+    half = (high - low) / 2  # of what is claimed: infinite but for `same`
+    if said == NOISE and estimate.interval()[1] - estimate.value >= half:
+        said = SMALL
     line |= {"verdict": said, "p_holm": p, "detectable": estimate.detectable(level)}
     line |= {"difference": estimate.value, "error": estimate.error}
     line["low"], line["high"] = estimate.interval(level)
     line["low_95"], line["high_95"] = estimate.interval()
     fewest = min(filter(None, (line["seeds"], line["seeds_against"])))
     if said == NOISE and fewest > 1:
-        bounds = region(line["direction"], line["margin"])
-        distance = min(abs(estimate.value - bound) for bound in bounds)
+        distance = min(abs(estimate.value - bound) for bound in (low, high))
         line["seeds_needed"] = estimate.seeds_needed(distance, fewest, level)
 
 
@@ -239,14 +249,28 @@ def warning(data: str) -> list[str]:
 
 def counted(lines: Sequence[Line], data: str) -> str:
     """Return how many claims came to which verdict, in words; on generated data only how many."""
-    comparisons = f"{len(lines)} comparison{'s' * (len(lines) != 1)}"
+    claims: dict[tuple[str, ...], list[str]] = {}
+    for line in lines:
+        claims.setdefault((line["paper"], line["claim"]), []).append(line["verdict"])
+    number = f"{in_number(len(claims), 'claim')} ({in_number(len(lines), 'comparison')})"
     if data == GENERATED:
-        return f"{comparisons} on generated data, so the verdicts are not findings"
-    counts = Counter(line["verdict"] for line in lines)
+        return f"{number} on generated data, so the verdicts are not findings"
+    counts = Counter(map(verdict, claims.values()))
     said = [f"{counts[name]} {words}" for name, words in IN_WORDS.items() if counts[name]]
     sides = {n for line in lines for n in _seeds(line)}
     alone = f" (one run of {'each variant' if sides == {'1'} else 'some variants'})"
-    return f"{comparisons}: {', '.join(said)}" + alone * ("1" in sides)
+    return f"{number}: {', '.join(said)}" + alone * ("1" in sides)
+
+
+def verdict(found: Sequence[str]) -> str:
+    """Return what a claim comes to, of what was `found` in its comparisons.
+
+    It does not hold if it does not in one of them, and holds if it does in all; in part, if in some
+    and nothing speaks against the others.
+    """
+    if HOLDS in found and FAILS not in found:
+        return PART if {*found} != {HOLDS} else HOLDS
+    return next(name for name in IN_WORDS if name in found)
 
 
 def cells(line: Mapping[str, str]) -> tuple[str, ...]:
@@ -265,23 +289,27 @@ def cells(line: Mapping[str, str]) -> tuple[str, ...]:
     own = (line["claim"], line["section"] or ABSENT, compared, of_task, claimed, published)
     if not line["difference"]:
         return (*own, *[ABSENT] * 6, f"{said}: {line['reason']}" if said == OPEN else said)
-    # A difference of accuracies cannot be larger than 1; that of losses can.
-    full = math.inf if measure == "loss" else 1.0
-    interval, least = "any", float(line["detectable"])
-    if float(line["high"]) - float(line["low"]) < 2 * full:
-        interval = f"{_signed(line['low'])} to {_signed(line['high'])}"
-    detectable = f"{least:.3f}" if least < full else "none"
+    interval = f"{_signed(line['low'])} to {_signed(line['high'])}"
     p, examples = float(line["p_holm"]), ABSENT if measure else line["examples"]
     seeds = _seeds(line)
     said += " for these runs" * (said in (HOLDS, FAILS) and "1" in seeds)
     below = "< .001" if p < 0.001 else f"{p:.3f}"
-    ours = _signed(line["difference"]), interval, detectable, below, examples
-    return *own, *ours, "/".join(seeds), said
+    ours = _signed(line["difference"]), interval, f"{float(line['detectable']):.3f}"
+    return *own, *ours, below, examples, _of_seeds(line), said
 
 
 def _seeds(line: Mapping[str, str]) -> list[str]:
-    """Return how many seeds each side that was trained has; none if it was not judged."""
+    """Return how many seeds of each trained side are compared; none if it was not judged."""
     return [n for name in ("seeds", "seeds_against") if (n := line[name])]
+
+
+def _of_seeds(line: Mapping[str, str]) -> str:
+    """Return the same for people, with how many there are if some failed: "2 of 3/3"."""
+    failed = (line["failed"], line["failed_against"])
+    return "/".join(
+        f"{n} of {int(n) + int(k)}" if int(k) else n
+        for n, k in zip(_seeds(line), failed, strict=False)
+    )
 
 
 def _signed(value: str) -> str:
@@ -295,19 +323,23 @@ def remarks(spec: Mapping[str, Any]) -> list[str]:
         "contradicts the claim most. Scores: accuracy; Pearson r for STS; overall by the paper's "
         "own rule.",
         f"Interval: from the paired bootstrap over examples ({RESAMPLES:,} resamples; Efron & "
-        "Tibshirani 1993); with several seeds, with their variance, which is the mean over the "
-        "compared rows, or the row's own if that is larger, and Student's t. It is widened for the "
-        "paper's number of claims, so that it agrees with the verdict; low_95 and high_95 in the "
-        "csv are not widened. Detectable: how far beyond its bound (0, or the margin) the true "
-        "difference must lie for this test to find it in 80 of 100 cases. An interval of ±1 or "
-        "more is 'any', a detectable difference of 1 or more 'none': a side's seeds differ far "
-        "more than those of other rows.",
+        "Tibshirani 1993); with several seeds, compared seed by seed, with their variance, which "
+        "is the mean over the compared rows, or the row's own if that is larger, and Student's t. "
+        "It is widened for the paper's number of claims, so that it agrees with the verdict; "
+        "low_95 and high_95 in the csv are not widened. Detectable: how far beyond its bound (0, "
+        "or the margin) the true difference must lie for this test to find it in 80 of 100 cases.",
         f"p: adjusted by Holm (1979) for all of the paper's claims. At most {LEVEL:g}: the claim "
         "holds, or, if the difference contradicts it, does not hold. Above: within noise; neither "
-        "is shown. n: examples; for an overall score, the examples of all its tasks.",
+        f"is shown. {SMALL.capitalize()}: no difference could have confirmed it, as even the plain "
+        "95 % interval is wider than the margin. A claim holds in part if it does in some of its "
+        "comparisons, and fails in none. n: examples; for an overall score, those of all its "
+        "tasks.",
+        "Seeds: compared are the scores of trainings that learned. A seed that failed to learn "
+        "what most seeds of its row did is left out: 2 of 3.",
         "With one seed, verdict, interval and p are about these runs on other examples: they say "
-        "nothing about how another training run would score. Cannot be judged: one side is not "
-        "above its floor (the most frequent class; r = 0), or both sides are the same training.",
+        "nothing about how another training run would score. Cannot be judged: one side has not "
+        "learned (most of its seeds are not clearly above the floor), or both sides are the same "
+        "training.",
         *[ON_CURVES] * on_curves(spec),
         f"{FAVOURED[spec['selection_split']]}; see the tables for the last epoch's scores."
         + " Both kinds are compared on that other half." * (spec["selection_split"] == "both"),

@@ -17,6 +17,19 @@ from minbert.spec.task import TASKS
 LEVEL = 0.05
 """Of all tests."""
 
+LEAST_GAIN = 0.05
+"""The `gain` of a run that has learned: of thousands of examples, a score may be above its floor
+beyond doubt, and hardly at all."""
+
+
+def gain(score: float, floor: float) -> float:
+    """Return which share a score has of what separates its floor from a perfect one.
+
+    Of a correlation, whose floor is 0, it is the share of the variance that it explains.
+    """
+    return (score - floor) / (1 - floor) if floor else score * abs(score)
+
+
 SCHEMA = pa.schema(
     {
         "paper": "string",
@@ -97,8 +110,13 @@ class Score(NamedTuple):
 
     @property
     def learned(self) -> bool | None:
-        """Whether the score is above its floor at the 5 % level; None if that is not tested."""
-        return None if self.p_floor is None else self.p_floor <= LEVEL
+        """Whether the score is clearly above its floor: at the 5 % level, and by `LEAST_GAIN`.
+
+        None if that is not tested.
+        """
+        if self.p_floor is None or self.floor is None:
+            return None
+        return self.p_floor <= LEVEL and gain(self.value, self.floor) >= LEAST_GAIN
 
 
 Scores = dict[Of, dict[int, Score]]

@@ -6,7 +6,8 @@ A variance over two or three seeds says little, so that a t distribution with on
 freedom decides almost nothing. Rows of one paper are trained in similar ways, and scored on the
 same examples. So the mean of their variances, with the degrees of freedom of all, serves for each
 of them: the pooled variance of an analysis of variance, and of laboratories that measure alike (ISO
-5725-2). As there, a row whose variance is an outlier by Cochran's test is not one of them.
+5725-2). As there, a row whose variance is an outlier by Cochran's test is not one of them; nor are
+trainings that have not learned their task, which fail rather than vary.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,8 +27,8 @@ class Interval(NamedTuple):
 
     `sd` is the values' own standard deviation, with n - 1 degrees of freedom; None of a single one.
     Of scores (`seeds.over_seeds`), `last` is the mean after the last epoch, `floor` that of the
-    score, `above` how many seeds are above it at the 5 % level and `constant` how many predict one
-    class or number; `learned` whether the row has learned. These are None where unknown.
+    score, `above` how many seeds have learned the task and `constant` how many predict one class or
+    number; `learned` whether the row has learned. These are None where unknown.
     """
 
     mean: float
@@ -79,24 +80,49 @@ class Spread(NamedTuple):
 
     variance: float
     whole: float
-    freedom: int
+    freedom: float
 
 
-def own_spread(scores: Floats) -> Spread | None:
+BySeed = Mapping[int, Floats]
+"""A row's scores by seed, each [1 + b] (`bootstrap.System`)."""
+
+
+def own_spread(scores: Floats, share: float = 1.0) -> Spread | None:
     """Return the spread of one row's `scores` [1 + b, s] (`bootstrap.System`); None of one seed.
 
     The part that comes from erring on other examples is subtracted, as the examples' draws have it
     already (Davison & Hinkley 1997, section 3.8). What is left is negative where the spread is
-    within that part. Without draws (b = 0), nothing is.
+    within that part. Without draws (b = 0), nothing is. Of the s - 1 degrees of freedom, this
+    `share` is the row's own.
     """
-    freedom, of_examples = scores.shape[1] - 1, 0.0
+    freedom, of_examples = share * (scores.shape[1] - 1), 0.0
     if freedom == 0:
         return None
+    about_mean = scores - scores.mean(axis=1, keepdims=True)
     if len(scores) > 1:
-        about_mean = scores[1:] - scores[1:].mean(axis=1, keepdims=True)
-        of_examples = float(about_mean.var(axis=0, ddof=1).sum()) / freedom
-    whole = float(scores[0].var(ddof=1))
+        of_examples = float(about_mean[1:].var(axis=0, ddof=1).sum()) / freedom
+    whole = float(np.square(about_mean[0]).sum()) / freedom
     return Spread(whole - of_examples, whole, freedom)
+
+
+def seed_effects(rows: Sequence[BySeed]) -> tuple[BySeed, float]:
+    """Return what the scores of each seed have in common, and the share of freedom that is left.
+
+    Rows with the same seed draw the same batches, and begin with the same heads. This is the fit of
+    an additive layout of rows and seeds by least squares; some scores may be missing. Nothing is
+    fitted if it left no degree of freedom.
+    """
+    cells = [(row, seed) for row, of in enumerate(rows) for seed in of]
+    seeds = sorted({seed for _, seed in cells})
+    of_rows = [[row == each for each in range(len(rows))] for row, _ in cells]
+    of_seeds = [[seed == each for each in seeds] for _, seed in cells]
+    design = np.hstack([of_rows, of_seeds]).astype(float)
+    left = len(cells) - int(np.linalg.matrix_rank(design))
+    if left == 0:
+        return {}, 1.0
+    scores = np.array([rows[row][seed] for row, seed in cells])
+    fitted = np.linalg.lstsq(design, scores, rcond=None)[0][len(rows) :]
+    return dict(zip(seeds, fitted, strict=True)), left / (len(cells) - len(rows))
 
 
 def alike(rows: Iterable[Spread]) -> list[Spread]:
@@ -105,19 +131,6 @@ def alike(rows: Iterable[Spread]) -> list[Spread]:
     while len(found) > 1 and _is_outlier(found[-1], found[:-1]):
         found.pop()
     return found
-
-
-def steadied(own: Spread, rows: Sequence[Spread]) -> Spread:
-    """Return the spread to be used for a row, from its `own` and those of `rows` that are `alike`.
-
-    That is their mean, weighted by their degrees of freedom, or the row's own where that is larger,
-    so that rows which vary more than the others raise few false alarms (`tests/nulls`). An outlier
-    has its own, with its own degrees of freedom.
-    """
-    if not rows or _is_outlier(own, rows):
-        return own
-    mean = _mean(rows)
-    return max(mean, own._replace(freedom=mean.freedom), key=lambda spread: spread.whole)
 
 
 def _is_outlier(one: Spread, others: Sequence[Spread]) -> bool:
@@ -141,21 +154,21 @@ Trainings = Mapping[str, str]
 
 def trainings(
     scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS
-) -> list[Trainings]:
+) -> dict[int, Trainings]:
     """Return the run of each seed of a score.
 
     An overall score has the key of its last stage alone, which rows of other tasks may share.
     """
     tasks = overall_tasks if of.measure in RULES else (of.measure,)
     parts = {task: scores[of._replace(measure=task)] for task in tasks}
-    return [
-        {task: f"{part[seed].key}.{seed}" for task, part in parts.items()}
+    return {
+        seed: {task: f"{part[seed].key}.{seed}" for task, part in parts.items()}
         for seed in sorted(scores[of])
-    ]
+    }
 
 
 def learned(scores: Scores, of: Of, overall_tasks: Sequence[str]) -> bool | None:
-    """Whether most seeds of a row are above the floor; None if that is not tested.
+    """Whether most seeds of a row are clearly above the floor; None if that is not tested.
 
     By an overall rule: of at least one of its tasks, as the others do not hide what it learned.
     """
@@ -165,41 +178,76 @@ def learned(scores: Scores, of: Of, overall_tasks: Sequence[str]) -> bool | None
     return None if None in above else above.count(True) * 2 > len(above)
 
 
+def failures(scores: Scores, of: Of, overall_tasks: Sequence[str]) -> list[int]:
+    """Return the seeds of a row that have not learned what most of its seeds have.
+
+    By an overall rule: one of its tasks. Of a row that has not learned, all seeds count alike.
+    """
+    tasks = overall_tasks if of.measure in RULES else (of.measure,)
+    parts = [of._replace(measure=task) for task in tasks]
+    most = [scores[part] for part in parts if learned(scores, part, ())]
+    return [seed for seed in scores[of] if any(part[seed].learned is False for part in most)]
+
+
 def shared_spreads(
-    scores: Scores, drawn: Mapping[Of, Floats], overall_tasks: Sequence[str]
+    scores: Scores, drawn: Mapping[Of, BySeed], overall_tasks: Sequence[str], paired: bool = False
 ) -> dict[Of, Spread]:
     """Return the spread over seeds to be used for each score of a paper that has learned its task.
 
-    Rows of several seeds share theirs for each split and measure (`steadied`); `drawn` are their
-    scores (`own_spread`). A training under two names counts once, and the overall score of a row
-    that is the best of others, which trains nothing, does not count.
+    Rows of several seeds share theirs for each split and measure: the mean of those of `drawn` that
+    are `alike`, weighted by their degrees of freedom; or the row's own where that is larger, so
+    that rows which vary more than the others raise few false alarms (`tests/nulls`). An outlier has
+    its own, with its own degrees of freedom. If rows are to be compared seed by seed, `paired`, the
+    spread is without what those that are alike have in common in a seed (`seed_effects`).
+
+    A training under two names counts once, and the overall score of a row that is the best of
+    others, which trains nothing, does not count.
     """
     groups: dict[tuple[str, ...], dict[Of, Spread]] = {}
     for of, values in drawn.items():
-        if learned(scores, of, overall_tasks) and (spread := own_spread(values)):
+        spread = own_spread(_stacked(values))
+        if spread and learned(scores, of, overall_tasks):
             groups.setdefault(of[1:], {})[of] = spread
     found: dict[Of, Spread] = {}
-    for group in groups.values():
+    for own in groups.values():
         runs = {
-            str(trainings(scores, of, overall_tasks)): spread
-            for of, spread in group.items()
+            str(trainings(scores, of, overall_tasks)): of
+            for of in own
             if all(score.key for score in scores[of].values())
         }
-        rows = alike(runs.values())
-        found |= {of: steadied(spread, rows) for of, spread in group.items()}
+        rows = alike(own[of] for of in runs.values())
+        like = [of for of in own if rows and not _is_outlier(own[of], rows)]
+        pool = [of for of in runs.values() if of in like]
+        effects, share = seed_effects([drawn[of] for of in pool]) if paired else ({}, 1.0)
+        for of in like:
+            rest = {seed: value - effects.get(seed, 0.0) for seed, value in drawn[of].items()}
+            own[of] = own_spread(_stacked(rest), share) or own[of]
+        found |= own
+        for of in like:
+            mean = _mean(own[each] for each in pool)
+            same = own[of]._replace(freedom=mean.freedom)
+            found[of] = max(mean, same, key=lambda spread: spread.whole)
     return found
+
+
+def _stacked(row: BySeed) -> Floats:
+    return np.array([*row.values()]).T
 
 
 def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> dict[Of, Interval]:
     """Return the mean over seeds of every score of a paper; `scores` are all that it has.
 
     Of one seed, the 95 % interval is that over examples. Of several, it is Student's t interval
-    with the variance that rows of the paper which have learned the task share (`steadied`), as in
-    the claims. A row that has not learned it has its own, as has every gain over single tasks: all
-    rows' gains move with the same runs of the reference.
+    with the variance that rows of the paper share of which every seed has learned the task
+    (`shared_spreads`). Other rows have their own, as has every gain over single tasks: all rows'
+    gains move with the same runs of the reference.
     """
     values = {of: [score.value for score in seeds.values()] for of, seeds in scores.items()}
-    drawn = {of: np.array([every]) for of, every in values.items()}
+    drawn = {
+        of: {seed: np.array([score.value]) for seed, score in seeds.items()}
+        for of, seeds in scores.items()
+        if len(seeds) > 1 and not failures(scores, of, overall_tasks)
+    }
     used = shared_spreads(scores, drawn, overall_tasks)
     found = {}
     for of, by_seed in scores.items():

@@ -8,7 +8,15 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from minbert.base.files import write_text
-from minbert.evaluate.reading import DELTA_M, FAVOURED, Of, Scores, read_scores, score_title
+from minbert.evaluate.reading import (
+    DELTA_M,
+    FAVOURED,
+    LEAST_GAIN,
+    Of,
+    Scores,
+    read_scores,
+    score_title,
+)
 from minbert.evaluate.scoring import CORRELATIONS
 from minbert.evaluate.seeds import Interval, over_seeds
 from minbert.evaluate.text import (
@@ -307,8 +315,9 @@ def remarks(about: Line, rows: Sequence[Line]) -> list[str]:
     data = [about["data"]] * (not own or about["data"] != OWN_FILES)
     found = [
         f"Ours: {ours} Scores: {', '.join(map(score_title, tasks))}.",
-        f"{FLOOR}: the score without learning. {BELOW} marks a score that is not above its floor "
-        "at the 5 % level (the most frequent class by McNemar's exact test, or r = 0), "
+        f"{FLOOR}: the score without learning. {BELOW} marks a score that is not clearly above its "
+        f"floor (the most frequent class, or r = 0): not at the 5 % level, or by less than "
+        f"{LEAST_GAIN:.0%} of what separates it from a perfect score, of r by the variance; "
         f"{CONSTANT} a score of predictions that are all the same; 1/3 after a mark: one of three "
         "seeds. If half or more of a row's seeds are marked, it is not shown that it learnt the "
         "task." + " Floors of other metrics: docs/statistics.md." * bool(others),

@@ -49,13 +49,13 @@ def panel_each(
         tests = [against_floor(task, prediction, one.label) for prediction in one.prediction]
         lines = [style.shorten(label, 30), *draw(axes, one)]
         if low := sum(not test.learned for test in tests):
-            lines.append(f"\u00d7 not above the floor: {low} of {len(tests)} seeds")
+            lines.append(f"\u00d7 not clearly above the floor: {low} of {len(tests)} seeds")
         axes.set_title("\n".join(lines), fontsize=7.5)
     seeds = mean_of(len(one.prediction) for one in found)
     return figure, [
         f"n = {len(read.ids)} dev {'pairs' if TASKS[task].pair else 'examples'}, {seeds}; in "
         f"brackets: smallest and largest seed. {note}",
-        f"Floor ({GUESS}): {tests[0].floor:.3g}. \u00d7: not above it at the 5 % level.",
+        f"Floor ({GUESS}): {tests[0].floor:.3g}. \u00d7: not clearly above it.",
     ]
 
 

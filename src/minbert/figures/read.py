@@ -21,7 +21,7 @@ Drawn = tuple[Figure, list[str]] | None
 """A figure, and the notes that belong under it; None if there is nothing to show yet."""
 
 FLOOR = f"Floor: {GUESS}."
-CROSSED = f"\u00d7: not above the floor ({GUESS}) at the 5 % level."
+CROSSED = f"\u00d7: not clearly above the floor ({GUESS})."
 OVER = "seeds (Student t), of one seed over examples"
 NAMED = 8  # a note names so many missing runs and counts the rest, to leave room for the figure
 
@@ -159,8 +159,9 @@ class PaperScores:
                 one, two = of.get(name), of.get(other)
                 if one and two:
                     change = difference(one, two, 1 / one.examples)
-                    seeds, learned = min(one.seeds, two.seeds), one.learned and two.learned
-                    ours[name] = Interval(change.value, *change.interval(), seeds, learned=learned)
+                    n = len({*one.seeds} & {*two.seeds}) or 1
+                    learned = one.learned and two.learned
+                    ours[name] = Interval(change.value, *change.interval(), n, learned=learned)
                 here, there = (printed.get(Of(v, "dev", measure)) for v in (name, other))
                 if here is not None and there is not None:
                     theirs[name] = Interval(here - there)

@@ -125,7 +125,7 @@ def ladder(options: Ladder, inputs: Inputs) -> Drawn:
     return figure, [
         f"Scores on dev; scales differ. Overall: {paper.overall}.",
         f"Each row against the one above, the first against {first}{''.join(others)}. "
-        "Crossed if one of the two is not above its floor.",
+        "Crossed if one of the two is not clearly above its floor.",
         note,
     ]
 

@@ -86,7 +86,7 @@ def point(
         if one.low is not None:
             about[f"{axis}err"] = np.abs(np.array(one[1:3], dtype=float) - one.mean)[:, None]
         if one.learned is False:
-            about |= {"label": "not above its floor", "marker": "x"}
+            about |= {"label": "not clearly above its floor", "marker": "x"}
     axes.errorbar(**about)
 
 

@@ -222,10 +222,10 @@ def against_papers(index: Sequence[Line]) -> Iterator[str]:
 
 
 def unlearned(papers: Sequence[Paper]) -> dict[str, Any]:
-    """Return the scores that are not above their floor, from the dev scores of all runs.
+    """Return the scores that are not clearly above their floor, from the dev scores of all runs.
 
-    `tested` counts the distinct scores of a run on a task, `above` those above their floor at the
-    5 % level, and `single` those below whose run predicts one class or number. `constant` and `low`
+    `tested` counts the distinct scores of a run on a task, `above` those clearly above their
+    floor, and `single` those below whose run predicts one class or number. `constant` and `low`
     name the cases below, variant by variant; the first those whose run predicts one class.
     """
     cases: dict[bool, list[str]] = {True: [], False: []}  # by whether all predictions are the same

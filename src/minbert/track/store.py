@@ -176,8 +176,8 @@ below it.
 
 `best/TASK` is the dev score of the weights that were kept (best epoch), `test/TASK` their test \
 score. A row has the mean over its `n` seeds, and the 95 % interval in `best/TASK/low` and \
-`best/TASK/high`. The tag `learned` names the tasks whose score is above the floor at the 5 % \
-level, `not_learned` the others. `train/` and `dev/` hold the curves (step: optimiser steps). A \
+`best/TASK/high`. The tag `learned` names the tasks whose score is clearly above the \
+floor, `not_learned` the others. `train/` and `dev/` hold the curves (step: optimiser steps). A \
 run that was repeated, or that no variant needs any more, says so in its tag `minbert.superseded` \
 and is left out of both views.
 """
