@@ -102,7 +102,7 @@ def compared(scores: NDArray[np.float64], failed: NDArray[np.bool_]) -> dict[int
         systems[of] = System(scores[:, int(of.variant), kept], kept)
     drawn = {of: dict(zip(one.seeds, one.scores.T, strict=True)) for of, one in systems.items()}
     spreads = shared_spreads(known, drawn, (), paired=True)
-    return {int(of.variant): systems[of]._replace(spread=one) for of, one in spreads.items()}
+    return {int(of.variant): systems[of]._replace(paired=one) for of, one in spreads.items()}
 
 
 def p_values(

@@ -7,6 +7,7 @@ between the lines `<!-- NAME ARGUMENTS -->` and `<!-- end -->`, where NAME is on
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
@@ -19,7 +20,8 @@ import yaml
 from minbert.base.files import write_text
 from minbert.commands.plan import CLEARLY
 from minbert.evaluate import claims
-from minbert.evaluate.claims import FAILS, HOLDS, NOISE, OPEN, SMALL
+from minbert.evaluate.claims import FAILS, NOT_RUN
+from minbert.evaluate.claims import IN_WORDS as WORDS
 from minbert.evaluate.reading import LEAST_GAIN, gain
 from minbert.evaluate.text import ABSENT, read_csv
 from minbert.plan.cost import SIZES
@@ -32,8 +34,7 @@ FLOORS = {"sst": 0.262, "para": 0.631, "sts": 0.0}
 OTHERS = {"cfimdb": "CFIMDB", "lmrd": "LMRD"}
 MINUS = "\N{MINUS SIGN}"
 PAPERS = ("hybrid-bert", "adapter-fusion", "minbert-downstream", "minibert-unleashed")
-VERDICTS = (HOLDS, NOISE, SMALL, FAILS, OPEN)
-SIGNS = {"higher": 1, "lower": -1}
+IN_WORDS = {name: words for name, words in WORDS.items() if name != NOT_RUN}
 
 Line = tuple[str, ...]
 
@@ -187,18 +188,33 @@ def differences(*names: str) -> Iterator[Line]:
 
 
 def verdicts() -> Iterator[Line]:
-    """Yield how many of each paper's claims have which verdict, and how many differences agree."""
-    yield "paper", *VERDICTS, "in all", "as claimed", "of the clear ones"
+    """Yield what each paper's claims came to: a claim has a comparison for each of its tasks."""
+    yield "paper", "claims", *IN_WORDS.values(), "comparisons"
     for paper in (*PAPERS, "all"):
         of = [one for one in claimed() if paper in (one["paper"], "all")]
-        counts = (sum(one["verdict"] == verdict for one in of) for verdict in VERDICTS)
-        both = [one for one in of if one["direction"] in SIGNS and one["difference"]]
-        clear = [one for one in both if float(one["low_95"]) > 0 or float(one["high_95"]) < 0]
-        signs = (
-            [SIGNS[one["direction"]] * float(one["difference"]) > 0 for one in those]
-            for those in (both, clear)
-        )
-        yield paper, *map(str, counts), str(len(of)), *(f"{sum(s)} of {len(s)}" for s in signs)
+        whole: dict[tuple[str, str], list[str]] = {}
+        for one in of:
+            whole.setdefault((one["paper"], one["claim"]), []).append(one["verdict"])
+        counts = Counter(claims.verdict(found) for found in whole.values())
+        yield paper, str(len(whole)), *(str(counts[name]) for name in IN_WORDS), str(len(of))
+
+
+def ranks() -> Iterator[Line]:
+    """Yield Spearman's rho of published and our scores, over rows where both are above floors."""
+    yield "paper", *TASKS.values()
+    for paper in PAPERS:
+        cells = []
+        for task in TASKS:
+            scored = table(paper).dropna(subset=[f"{task}_published", f"{task}_mean"])
+            rows = scored.drop_duplicates("variant")
+            kept = [
+                _published_above(row, task) and row[f"{task}_above"] * 2 > row[f"{task}_n"]
+                for row in rows.to_dict("records")
+            ]
+            both = rows[kept]
+            rho = both[f"{task}_published"].corr(both[f"{task}_mean"], method="spearman")
+            cells.append(f"{rho:.2f} ({len(both)} of {len(rows)} rows)".replace("-", MINUS))
+        yield paper, *cells
 
 
 def why_different() -> Iterator[Line]:
@@ -242,6 +258,7 @@ TABLES: Mapping[str, Callable[..., Iterator[Line]]] = {
     "heads": heads,
     "differences": differences,
     "verdicts": verdicts,
+    "ranks": ranks,
     "reasons": why_different,
 }
 

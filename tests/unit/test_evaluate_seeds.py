@@ -15,6 +15,7 @@ from minbert.evaluate.seeds import (
     Spread,
     alike,
     failures,
+    learned,
     over_seeds,
     own_spread,
     seed_effects,
@@ -204,7 +205,19 @@ def test_a_seed_that_failed_is_no_part_of_what_is_shared_or_compared() -> None:
     plain = Of("a", "dev", "plain")
     assert failures(whole, plain, TASKS) == [], "most seeds have not learned STS"
     whole[Of("a", "dev", "sts")][1] = Score(0.4, "a", None, 0.0, 0.0)
-    assert failures(whole, plain, TASKS) == [2]
+    assert failures(whole, plain, TASKS) == [2] and learned(whole, plain, TASKS)
+    whole[Of("a", "dev", "para")][0] = Score(0.2, "a", None, 0.2, 0.5)
+    assert not learned(whole, plain, TASKS), "one of three has learned all that most have"
     both = System(np.tile([0.6, 0.7, 0.8], (9, 1)), [1, 2, 4])
     one = System(np.tile([0.5, 0.1], (9, 1)), [2, 3])
     assert difference(both, one).value == pytest.approx(0.2), "seed 2 is in both"
+
+
+def test_what_rows_have_in_common_in_a_seed_counts_against_what_was_not_trained() -> None:
+    paired, alone = Spread(1e-6, 1e-6, 9), Spread(1e-4, 1e-4, 9)
+    one = System(np.tile([0.6, 0.7, 0.8], (9, 1)), [1, 2, 3], paired=paired, alone=alone)
+    assert difference(one, one).error == pytest.approx(np.sqrt(2e-6 / 3))
+    floor = System(np.full((9, 1), 0.5))
+    assert difference(one, floor).error == pytest.approx(np.sqrt(1e-4 / 3))
+    other = one._replace(seeds=[4, 5, 6])
+    assert difference(one, other).error == pytest.approx(np.sqrt(2e-4 / 3))

@@ -36,6 +36,8 @@ CLEARLY = 1.645
 """Standard errors of our score that a published one is above the floor by, to ask it of ours."""
 
 
+HARDLY, NOT_ABOVE = "hardly above its floor", "not above its floor"
+
 APART, DEVIATION = 0.1, 0.01
 """On which share of dev two trained models disagree, and how far a row's score moves with the seed,
 other rows' with the same seed aside: about what the study has. Of a correlation, half of the error
@@ -208,15 +210,15 @@ def learned_text(plan: Plan) -> str:
                 if score.learned is None or theirs is None or gain(theirs, floor) < LEAST_GAIN:
                     continue
                 if theirs > floor + CLEARLY * error:
-                    said = "constant" if score.constant else "not clearly above its floor"
+                    said = "constant" if score.constant else HARDLY if score.above else NOT_ABOVE
                     about = (row.paper, of.variant, of.measure, seed, theirs, score.value, floor)
                     lines.append((*about, "" if score.learned else said))
     counts = Counter(line[-1] for line in lines)
     head = ("paper", "variant", "task", "seed", "paper's", "ours", "floor", "")
     table = tabulate(lines, head, floatfmt=".3f")
     return (
-        f"{table}\n\n{counts['']} of {len(lines)} clearly above their floor, "
-        f"{counts['constant']} of {len(lines)} constant predictors.\n"
+        f"{table}\n\n{counts[''] + counts[HARDLY]} of {len(lines)} above their floor at the 5 % "
+        f"level, {counts['']} clearly, {counts['constant']} of {len(lines)} constant predictors.\n"
         "Floors: the most frequent class, r = 0 (docs/statistics.md#floors). Listed: our dev "
         "scores whose published score is clearly above the floor."
     )

@@ -81,8 +81,8 @@ class System(NamedTuple):
     `scores` [1 + b, s] has those on all examples first. A trained system has the numbers of its
     `seeds` and their `runs`; it was scored on so many `examples`, in curves after so many `epochs`,
     and has `learned` its task or not. Seeds that failed to learn what most did are left out:
-    `failed` counts them. `spread` is how far its scores move with the seed, if more is known of it
-    than they say.
+    `failed` counts them. `paired` and `alone` are how far its scores move with the seed, if more is
+    known of it than they say: without and with what all systems have in common in a seed.
     """
 
     scores: Floats
@@ -92,7 +92,8 @@ class System(NamedTuple):
     epochs: float = np.inf
     learned: bool = True
     failed: int = 0
-    spread: Spread | None = None
+    paired: Spread | None = None
+    alone: Spread | None = None
 
     def over(self, seeds: Sequence[int]) -> Floats:
         """Return its mean scores [1 + b] over those of `seeds` that it has; over all, if none."""
@@ -179,14 +180,14 @@ def _stream(task: str) -> int:
 def difference(one: System, other: System, least: float = 0.0) -> Estimate:
     """Return the mean score of `one` less that of `other`, over the seeds that both have.
 
-    If they have none in common, it is over all of each. The standard error is the deviation of the
-    bootstrap's differences, with the variance of each side's mean over other seeds added; an
-    interval is value +- t * error (Efron & Tibshirani 1993, chapters 6 and 12). With one seed this
-    is the plain paired bootstrap over examples. With several, the variance over seeds is itself
-    uncertain: the degrees of freedom are Satterthwaite's (1946), from the whole variance of the
-    seeds' scores, raised by `CAUTION` (`CAUTION_OF_ONE`), and at least those of the variance that
-    has fewer. What is left of that variance without the examples' part may by chance be nothing,
-    and the freedom would be infinite just where the spread is underrated.
+    If they have none in common, or one is no training, it is over all of each. The standard error
+    is the deviation of the bootstrap's differences, with the variance of each side's mean over
+    other seeds added; an interval is value +- t * error (Efron & Tibshirani 1993, chapters 6 and
+    12). With one seed this is the plain paired bootstrap over examples. With several, the variance
+    over seeds is itself uncertain: the degrees of freedom are Satterthwaite's (1946), from the
+    whole variance of the seeds' scores, raised by `CAUTION` (`CAUTION_OF_ONE`), and at least those
+    of the variance that has fewer. What is left of that variance without the examples' part may by
+    chance be nothing, and the freedom would be infinite just where the spread is underrated.
 
     Two runs that are right on the same examples (such as two that predict one class only) differ
     on no resample. So the error is at least `least`, the weight of one example.
@@ -196,7 +197,7 @@ def difference(one: System, other: System, least: float = 0.0) -> Estimate:
     shares: dict[Spread, float] = {}  # a spread of both sides is one estimate
     of_one = 0.0
     for side in (one, other):
-        if spread := side.spread or own_spread(side.scores):
+        if spread := (side.paired if both else side.alone) or own_spread(side.scores):
             shares[spread] = shares.get(spread, 0.0) + 1 / (len(both) or side.scores.shape[1])
             of_one += max(0.0, spread.variance)
     of_seeds = sum(max(0.0, spread.variance) * share for spread, share in shares.items())
@@ -278,26 +279,26 @@ class Systems:
         """Return the variants with scores on `task`, or by an overall rule, and `MAJORITY`.
 
         All are scored on the same resampled examples. Those that have learned the task share their
-        spread (`seeds.shared_spreads`). Of a `measure` (`measured`), there is no `MAJORITY`.
+        spreads (`seeds.shared_spreads`). Of a `measure` (`measured`), there is no `MAJORITY`.
         """
         found, tasks = {}, self.overall_tasks
         for of in self.scores:
             if of[1:] == ("dev", task):
-                failed = failures(self.scores, of, tasks)
+                above = learned(self.scores, of, tasks) is True
+                failed = failures(self.scores, of, tasks) if above else []
                 every = trainings(self.scores, of, tasks)
                 runs = {seed: run for seed, run in every.items() if seed not in failed}
-                above = learned(self.scores, of, tasks) is True
-                found[of] = self._system(runs, task, measure)._replace(
-                    learned=above, failed=len(failed)
-                )
+                system = self._system(runs, task, measure)
+                found[of] = system._replace(learned=above, failed=len(failed))
         least = LEAST.get(measure, 0)
         drawn = {
             of: dict(zip(one.seeds, one.scores.T, strict=True))
             for of, one in found.items()
             if one.epochs >= least
         }
-        for of, spread in shared_spreads(self.scores, drawn, tasks, paired=True).items():
-            found[of] = found[of]._replace(spread=spread)
+        paired, alone = (shared_spreads(self.scores, drawn, tasks, of) for of in (True, False))
+        for of in paired:
+            found[of] = found[of]._replace(paired=paired[of], alone=alone[of])
         systems = {of.variant: one for of, one in found.items()}
         if found and not measure:
             guess = dict.fromkeys(next(iter(runs.values())), MAJORITY)

@@ -109,6 +109,11 @@ class Score(NamedTuple):
     error: float | None = None
 
     @property
+    def above(self) -> bool:
+        """Whether the score is above its floor at the 5 % level, by however little."""
+        return self.p_floor is not None and self.p_floor <= LEVEL
+
+    @property
     def learned(self) -> bool | None:
         """Whether the score is clearly above its floor: at the 5 % level, and by `LEAST_GAIN`.
 
@@ -116,7 +121,7 @@ class Score(NamedTuple):
         """
         if self.p_floor is None or self.floor is None:
             return None
-        return self.p_floor <= LEVEL and gain(self.value, self.floor) >= LEAST_GAIN
+        return self.above and gain(self.value, self.floor) >= LEAST_GAIN
 
 
 Scores = dict[Of, dict[int, Score]]

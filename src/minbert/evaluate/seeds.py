@@ -170,10 +170,12 @@ def trainings(
 def learned(scores: Scores, of: Of, overall_tasks: Sequence[str]) -> bool | None:
     """Whether most seeds of a row are clearly above the floor; None if that is not tested.
 
-    By an overall rule: of at least one of its tasks, as the others do not hide what it learned.
+    By an overall rule: of at least one of its tasks, as the others do not hide what it learned; and
+    most seeds learned all that most of them did.
     """
     if of.measure in RULES:
-        return any(learned(scores, of._replace(measure=task), ()) for task in overall_tasks)
+        some = any(learned(scores, of._replace(measure=task), ()) for task in overall_tasks)
+        return some and len(failures(scores, of, overall_tasks)) * 2 < len(scores[of])
     above = [score.learned for score in scores.get(of, {}).values()]
     return None if None in above else above.count(True) * 2 > len(above)
 
@@ -181,7 +183,7 @@ def learned(scores: Scores, of: Of, overall_tasks: Sequence[str]) -> bool | None
 def failures(scores: Scores, of: Of, overall_tasks: Sequence[str]) -> list[int]:
     """Return the seeds of a row that have not learned what most of its seeds have.
 
-    By an overall rule: one of its tasks. Of a row that has not learned, all seeds count alike.
+    By an overall rule: one of its tasks.
     """
     tasks = overall_tasks if of.measure in RULES else (of.measure,)
     parts = [of._replace(measure=task) for task in tasks]
