@@ -170,7 +170,7 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
     return figure, [
         "A model of the first task was trained on the second. Each is compared with the model that "
         "it starts from, trained on that task alone; on dev. Crossed if one of the two is not "
-        "above its floor.",
+        "clearly above its floor.",
         note,
     ]
 
