@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchjd import aggregation as theirs
 
 from minbert.spec.stage import StageSpec
 from minbert.train.checkpoints import Checkpoints
@@ -26,13 +25,16 @@ STEP: Step = [
 WEIGHTS = {"sst": {"weight": 1.0}, "para": {"weight": 2.0}, "sts": {"weight": 0.1}}
 SIAMESE = {"pairing": "siamese", "features": ["u", "v", "|u-v|"]}
 
-AGGREGATORS: dict[str, Any] = {
-    "pcgrad": lambda n: theirs.PCGrad(),
-    "cagrad": lambda n: theirs.CAGrad(c=0.4),
-    "nash_mtl": theirs.NashMTL,
-    "upgrad": lambda n: theirs.UPGrad(),
-}
-"""torchjd's surgery for n tasks, by our names."""
+AGGREGATORS = ("pcgrad", "cagrad", "nash_mtl", "upgrad")
+
+
+def aggregator(name: str, tasks: int) -> Any:
+    """Return torchjd's surgery, by our name."""
+    from torchjd import aggregation as theirs  # A machine for the tests of a GPU need not have it.
+
+    made = {"pcgrad": theirs.PCGrad, "upgrad": theirs.UPGrad}
+    made |= {"cagrad": lambda: theirs.CAGrad(c=0.4), "nash_mtl": lambda: theirs.NashMTL(tasks)}
+    return made[name]()
 
 
 def generator(seed: int = 0) -> torch.Generator:

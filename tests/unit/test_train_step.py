@@ -12,6 +12,7 @@ from stepping import (
     SIAMESE,
     STEP,
     WEIGHTS,
+    aggregator,
     assert_same,
     backward,
     conflicting,
@@ -92,7 +93,7 @@ def test_surgery_is_torchjds_on_what_is_shared_and_leaves_the_rest(
         found = gradients(model, plain.model_copy(update={"surgery": name}), STEP, seed)
         assert_same({n: found[n] for n in own}, {n: without[n] for n in own}, rtol=0, atol=1e-7)
         torch.manual_seed(seed)
-        expected = AGGREGATORS[name](len(STEP))(jacobian.double())
+        expected = aggregator(name, len(STEP))(jacobian.double())
         assert (shared_gradient(model) - expected).abs().max() <= 1e-6 * expected.abs().max()
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from stepping import AGGREGATORS, generator, projected
+from stepping import AGGREGATORS, aggregator, generator, projected
 from torch import Tensor
 
 from minbert.base.errors import UserError
@@ -30,7 +30,7 @@ def jacobians(tasks: int) -> list[Tensor]:
 @pytest.mark.parametrize("tasks", [2, 4])
 @pytest.mark.parametrize("name", AGGREGATORS)
 def test_steps_are_torchjds(name: str, tasks: int) -> None:
-    method, other = load_part("surgery", name)(tasks), AGGREGATORS[name](tasks)
+    method, other = load_part("surgery", name)(tasks), aggregator(name, tasks)
     torch.manual_seed(5)
     draw = generator(5)
     for rows in jacobians(tasks):
