@@ -62,7 +62,8 @@ def table(paper: str, part: str = "") -> pd.DataFrame:
 
 
 def _by_variant(paper: str, part: str) -> dict[str, dict[str, Any]]:
-    rows = table(paper, part).set_index("variant").to_dict("index")
+    first = table(paper, part).drop_duplicates("variant")
+    rows = first.set_index("variant").to_dict("index")
     return {str(variant): row for variant, row in rows.items()}
 
 
@@ -187,6 +188,15 @@ def differences(*names: str) -> Iterator[Line]:
             yield f"{one['paper']}: {compared}", *cells[:5], cells[-1]
 
 
+def scores(*names: str) -> Iterator[Line]:
+    """Yield the mean scores of rows, PAPER/VARIANT."""
+    yield "row", *TASKS.values()
+    for name in names:
+        paper, variant = name.split("/")
+        row = _by_variant(paper, "")[variant]
+        yield f"{paper}: {variant}", *(f"{row[f'{task}_mean']:.3f}" for task in TASKS)
+
+
 def verdicts() -> Iterator[Line]:
     """Yield what each paper's claims came to: a claim has a comparison for each of its tasks."""
     yield "paper", "claims", *IN_WORDS.values(), "comparisons"
@@ -257,6 +267,7 @@ TABLES: Mapping[str, Callable[..., Iterator[Line]]] = {
     "depths": depths,
     "heads": heads,
     "differences": differences,
+    "scores": scores,
     "verdicts": verdicts,
     "ranks": ranks,
     "reasons": why_different,
