@@ -70,7 +70,7 @@ def make(job: Job) -> None:
     The csv has each number in a column, with 8 significant digits: `sst_published`, `sst_mean`,
     `sst_low`, `sst_high`, `sst_n`, `sst_sd` (the standard deviation over the row's own seeds),
     `sst_last` (the mean after the last epoch) and so on; those of `delta_m` are in per cent.
-    `sst_floor` is the floor, `sst_above` and `sst_constant` how many seeds are above it and how
+    `sst_floor` is the floor, `sst_above` and `sst_constant` how many seeds have learned and how
     many predict one class. A cell is empty if there is no number: `status` says why. A paper with
     tuned rows has their `settings`, and the training runs that this took, `runs_done` of
     `runs_wanted`.
