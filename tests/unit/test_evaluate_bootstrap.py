@@ -14,7 +14,7 @@ from minbert.evaluate.reading import LEVEL
 
 @pytest.mark.parametrize(("seeds", "spread"), [(1, "-"), (2, "0.5 and 3"), (3, "1, fails .2")])
 def test_small_p_values_are_as_rare_as_they_say(seeds: int, spread: str) -> None:
-    """Of 100 papers, whose own claims go together: docs/statistics.md has 2,000."""
+    """Of 100 papers, whose own claims go together: docs/statistics.md has 1,500."""
     found = tails(100, seeds, SPREADS[spread])
     assert 0.02 <= found.one <= 0.07 and found.family <= 0.15
     assert found.first <= 5 * LEVEL / CLAIMS

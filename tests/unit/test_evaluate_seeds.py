@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from nulls import coverage
@@ -160,6 +162,9 @@ def test_rows_compared_seed_by_seed_share_the_residuals_of_rows_and_seeds() -> N
     assert [one.whole for one in found] == pytest.approx(expected.tolist())
     apart = [*shared_spreads(scores, drawn(scores), ()).values()]
     assert min(one.whole for one in apart) > 10 * max(one.whole for one in found)
+    for two in combinations(scores, 2):  # of two rows, it is Student's paired test
+        pair = {of: scores[of] for of in two}
+        assert len({*shared_spreads(pair, drawn(pair), (), paired=True).values()}) == 1
 
 
 def test_rows_that_vary_far_more_are_no_part_of_the_mean() -> None:
@@ -186,6 +191,7 @@ def test_the_effects_of_seeds_are_fitted_to_the_scores_that_are_there() -> None:
     assert np.ptp([np.mean(of) for of in left]) > 0.2
     assert effects[2][0] - effects[1][0] == pytest.approx(0.1)
     assert 0.1 < effects[2][0] - effects[3][0] < 0.3
+    assert sum(effects.values()) == pytest.approx(0), "a row's other seeds have no effect"
     assert seed_effects([{1: np.array([0.5]), 2: np.array([0.6])}]) == ({}, 1.0)
 
 

@@ -71,6 +71,9 @@ def interval(
 OUTLIER = 0.01
 """The level of Cochran's test; ISO 5725-2 calls what fails it an outlier."""
 
+ALMOST = 1 + 1e-9
+"""Two rows alone have the same spread when compared seed by seed, but for rounding."""
+
 
 class Spread(NamedTuple):
     """The variance of scores over seeds, and its degrees of freedom.
@@ -122,6 +125,7 @@ def seed_effects(rows: Sequence[BySeed]) -> tuple[BySeed, float]:
         return {}, 1.0
     scores = np.array([rows[row][seed] for row, seed in cells])
     fitted = np.linalg.lstsq(design, scores, rcond=None)[0][len(rows) :]
+    fitted -= fitted.mean(axis=0)  # a seed of other rows alone counts as an average one
     return dict(zip(seeds, fitted, strict=True)), left / (len(cells) - len(rows))
 
 
@@ -228,7 +232,7 @@ def shared_spreads(
         for of in like:
             mean = _mean(own[each] for each in pool)
             same = own[of]._replace(freedom=mean.freedom)
-            found[of] = max(mean, same, key=lambda spread: spread.whole)
+            found[of] = same if same.whole > ALMOST * mean.whole else mean
     return found
 
 
