@@ -330,16 +330,16 @@ def remarks(spec: Mapping[str, Any]) -> list[str]:
         "or the margin) the true difference must lie for this test to find it in 80 of 100 cases.",
         f"p: adjusted by Holm (1979) for all of the paper's claims. At most {LEVEL:g}: the claim "
         "holds, or, if the difference contradicts it, does not hold. Above: within noise; neither "
-        f"is shown. {SMALL.capitalize()}: no difference could have confirmed it, as even the plain "
-        "95 % interval is wider than the margin. A claim holds in part if it does in some of its "
-        "comparisons, and fails in none. n: examples; for an overall score, those of all its "
+        f"is shown. {SMALL.capitalize()}: no difference could have confirmed it, as half of the "
+        "plain 95 % interval is more than the margin. A claim holds in part if it does in some of "
+        "its comparisons, and fails in none. n: examples; for an overall score, those of all its "
         "tasks.",
         "Seeds: compared are the scores of trainings that learned. A seed that failed to learn "
         "what most seeds of its row did is left out: 2 of 3.",
         "With one seed, verdict, interval and p are about these runs on other examples: they say "
         "nothing about how another training run would score. Cannot be judged: one side has not "
-        "learned (most of its seeds are not clearly above the floor), or both sides are the same "
-        "training.",
+        "learned (half or more of its seeds are not clearly above the floor), or both sides are "
+        "the same training.",
         *[ON_CURVES] * on_curves(spec),
         f"{FAVOURED[spec['selection_split']]}; see the tables for the last epoch's scores."
         + " Both kinds are compared on that other half." * (spec["selection_split"] == "both"),

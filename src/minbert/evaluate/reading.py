@@ -27,7 +27,7 @@ def gain(score: float, floor: float) -> float:
 
     Of a correlation, whose floor is 0, it is the share of the variance that it explains.
     """
-    return (score - floor) / (1 - floor) if floor else score * abs(score)
+    return (score - floor) / max(1 - floor, 1e-9) if floor else score * abs(score)
 
 
 SCHEMA = pa.schema(
