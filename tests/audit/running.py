@@ -105,7 +105,7 @@ def _run(project: Path) -> None:
 
 
 def _work_off(found: Run) -> None:
-    from minbert.commands.steps import run_steps
+    from minbert.commands import steps
     from minbert.plan.describe import write
     from minbert.plan.outputs import load_plan
     from minbert.plan.pending import pending
@@ -123,7 +123,7 @@ def _work_off(found: Run) -> None:
         done.add((node, seed))
         for needed in jobs.needs((node, seed)):
             make(*needed)
-        run_steps(plan.root, [f"{node.kind}-{node.key}"], plan=written, seed=seed)
+        steps.make(plan.root, [f"{node.kind}-{node.key}"], plan=written, seed=seed)
         folder = node.folder(plan.root, seed)
         found.jobs.append(str(folder.relative_to(plan.root)))
         if (record := folder / "run.json").exists():

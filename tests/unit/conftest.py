@@ -34,9 +34,15 @@ SpecMaker = Callable[..., StageSpec]
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_process() -> None:
-    """Keep torch to one thread, as tests run side by side, and runs in a store of their own."""
+    """Keep torch to one thread, as tests run side by side, and runs in a store of their own.
+
+    Steps do not have this process end with its parent.
+    """
     import torch
 
+    from minbert.commands import steps
+
+    steps.end_with_parent = lambda: None
     torch.set_num_threads(1)
     os.environ.pop("MLFLOW_TRACKING_URI", None)
 

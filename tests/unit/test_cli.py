@@ -79,7 +79,6 @@ def test_a_mistake_is_answered_in_a_line(
     words: str, told: str, capsys: Printed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("minbert.commands.steps.end_with_parent", lambda: None)
     status, printed = ended(capsys, *words.split())
     assert status == 2 and told in printed and "Traceback" not in printed
     assert not list(tmp_path.iterdir())
@@ -122,16 +121,18 @@ def test_commands_start_without_heavy_imports() -> None:
 
 def test_threads_that_wait_do_not_spin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found: list[object] = []
-    monkeypatch.setattr("minbert.commands.steps.end_with_parent", lambda: None)
-    monkeypatch.setattr(
-        "minbert.commands.steps.run_steps",
-        lambda _, names, **__: found.extend([*names, os.environ.get("OMP_WAIT_POLICY")]),
-    )
+
+    def load_job(root: Path, kind: str, key: str, **more: object) -> None:
+        found.extend([kind, key, os.environ.get("OMP_WAIT_POLICY")])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("minbert.commands.steps.load_job", load_job)
     monkeypatch.setenv("OMP_WAIT_POLICY", "")  # so that what is set here goes again
     monkeypatch.delenv("OMP_WAIT_POLICY")
     for threads in "12":
-        main(["train", "00ff", "--seed", "0", "--threads", threads, "--results", str(tmp_path)])
-    assert found == ["train-00ff", None, "train-00ff", "passive"]
+        with pytest.raises(SystemExit):
+            main(["train", "00ff", "--seed", "0", "--threads", threads, "--results", str(tmp_path)])
+    assert found == ["train", "00ff", None, "train", "00ff", "passive"]
 
 
 def test_results_of_one_call_are_not_those_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +148,6 @@ def test_results_of_one_call_are_not_those_of_the_next(monkeypatch: pytest.Monke
 def test_a_step_speaks_where_the_workflow_does(
     monkeypatch: pytest.MonkeyPatch, capsys: Printed, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("minbert.commands.summary.summary", lambda *_, **__: "told")
-    main(["summary", "--results", str(tmp_path)])
+    monkeypatch.setattr("minbert.publish.publish.publish_partial", lambda *_, **__: "told")
+    main(["publish-partial", "--results", str(tmp_path)])
     assert capsys.readouterr() == ("", "told\n")

@@ -17,9 +17,9 @@ from minbert.store.job import Job
 LOADED = """
 import json, sys
 from pathlib import Path
-from minbert.commands.steps import run_steps
+from minbert.commands.steps import make
 root, kind, key, seed = Path(sys.argv[1]), *sys.argv[2:4], json.loads(sys.argv[4])
-run_steps(root, [f"{kind}-{key}"], seed=seed)
+make(root, [f"{kind}-{key}"], seed=seed)
 print(json.dumps([name for name in sys.modules if name.startswith("minbert")]))
 """
 

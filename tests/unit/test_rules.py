@@ -12,8 +12,8 @@ from planning import TWO_STAGES
 from snakemake.exceptions import WorkflowError
 
 from minbert.base.errors import UserError
+from minbert.commands import steps
 from minbert.commands.session import Rules
-from minbert.commands.steps import run_steps
 from minbert.plan.describe import write
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
@@ -77,5 +77,5 @@ def test_a_figure_that_fails_does_not_stop_the_next(
     monkeypatch.setattr("minbert.figures.make.make", make)
     nodes = [f"figure-{node.key}" for node in drawn(plan, "hybrid-bert").values()]
     with pytest.raises(UserError, match=r"not drawn: one$"):
-        run_steps(plan.root, nodes, plan=name)
+        steps.make(plan.root, nodes, plan=name)
     assert tried == ["one", "two"] and "ValueError: no ink" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from factories import put
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json
-from minbert.commands.steps import run_steps
+from minbert.commands import steps
 from minbert.store.job import Job
 from minbert.store.node import Need, Node, key_of
 from minbert.store.plans import description_path, write_plan
@@ -41,7 +41,7 @@ def test_other_code_than_was_planned_is_refused(tmp_path: Path) -> None:
         ("00ff", r"tokens-00ff\.json is missing: never planned"),
     ):
         with pytest.raises(UserError, match=said):
-            run_steps(tmp_path, [f"tokens-{key}"])
+            steps.make(tmp_path, [f"tokens-{key}"])
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_step_sees_the_gpu_that_it_computes_on(
         found.append((os.environ["CUDA_VISIBLE_DEVICES"], job.device))
 
     monkeypatch.setattr(f"{MAKER}.make", make, raising=False)
-    run_steps(tmp_path, [f"{kind}-{node.key}"], memory=10**9)
+    steps.make(tmp_path, [f"{kind}-{node.key}"], memory=1000)
     assert found == [(seen, given)]
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
 
@@ -88,7 +88,7 @@ def test_a_training_removes_what_a_killed_one_was_writing(
         for name in ("state-9.pt", ".state-9.pt.77.part", ".aclImdb.tar.gz.part"):
             put(folder / name)
     monkeypatch.setattr("minbert.commands.steps._train", lambda *_: None)
-    run_steps(tmp_path, [f"train-{TRAINING.key}"], seed=0)
+    steps.make(tmp_path, [f"train-{TRAINING.key}"], seed=0)
     left = [{path.name for path in folder.iterdir()} - {"lock"} for folder in folders]
     assert left == [{"state-9.pt", ".aclImdb.tar.gz.part"}] * 2
 
@@ -106,7 +106,7 @@ def test_nothing_is_made_of_half_of_what_it_needs(
     missing = [TRAINING.folder(tmp_path, seed) / "predictions.parquet" for seed in (0, 1)]
     for path in [*missing, TEXTS.folder(tmp_path) / "examples.parquet"][:least]:
         with pytest.raises(UserError, match=f"{path}: there is no such file, and T needs it; run"):
-            run_steps(tmp_path, [f"{kind}-{node.key}"])
+            steps.make(tmp_path, [f"{kind}-{node.key}"])
         put(path)
-    run_steps(tmp_path, [f"{kind}-{node.key}"])
+    steps.make(tmp_path, [f"{kind}-{node.key}"])
     assert len(made) == 1

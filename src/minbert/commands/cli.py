@@ -212,7 +212,6 @@ STEPS = {
     "publish-partial": Command(
         "publish.publish:publish_partial", "publish what there is, after a failure", PLAN
     ),
-    "summary": Command("commands.summary:summary", "summarise a workflow and its results", PLAN),
     "make": Command(
         "commands.steps:make",
         "make nodes, one after the other",

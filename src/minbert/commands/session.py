@@ -15,6 +15,7 @@ import logging
 import math
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -35,7 +36,6 @@ from snakemake.io import ancient
 from minbert.base.errors import did_you_mean
 from minbert.base.locks import exclusive_lock, results_lock
 from minbert.base.progress import counted, duration, some
-from minbert.commands.summary import places
 from minbert.devices.gpus import describe_devices
 from minbert.devices.slurm import cancel_orphans, has_gpus
 from minbert.plan.cost import Costs, chains, job_threads
@@ -235,8 +235,7 @@ class Session(logging.Handler):
         if job and (state := _STATES.get(said.get("event", ""))):
             job.state = state
         elif record.getMessage() == snakemake.common.NOTHING_TO_BE_DONE_MSG:
-            plan = self.plan
-            print(places(plan.root, plan.names, plan.config.tracking.enabled), file=sys.stderr)
+            print(self.places(), file=sys.stderr)
 
     def _in(self, state: str) -> list[Work]:
         return [job for job in self.jobs.values() if job.state == state]
@@ -248,34 +247,35 @@ class Session(logging.Handler):
         of those that are done, however many run side by side and how fast this machine is.
         """
         done, failed = self._in("done"), self._in("failed")
-        parts = [f"{len(done)} of {counted(len(self.jobs), 'job')} done"]
-        spent, every = (sum(of.seconds for of in works) for works in (done, self.jobs.values()))
-        if spent and every > spent:
-            left = (time.monotonic() - self.started) * (every - spent) / spent
-            parts.append(f"about {duration(left)} left")
-        if failed:
-            parts.append(f"failed: {len(failed)}")
+        newest = newest_attempts(self.plan.root) if failed else {}
+        ends = [newest[job.run].end() for job in failed if job.run in newest]
+        stopped = sum(end.get("status") == "KILLED" for end in ends)
+        taken = time.monotonic() - self.started
+        parts = [f"{len(done)} of {counted(len(self.jobs), 'job')} done in {duration(taken)}"]
+        counts = {"failed": len(failed) - stopped, "interrupted, to be resumed": stopped}
+        parts += [f"{number} {what}" for what, number in counts.items() if number]
         if names := sorted(of.name for of in self._in("running")):
+            spent, every = (sum(of.seconds for of in works) for works in (done, self.jobs.values()))
+            if spent:
+                parts.append(f"about {duration(taken * (every - spent) / spent)} left")
             parts.append(f"now: {some(names)}")
         return " | ".join(parts)
 
-    def ran(self) -> str:
-        """Return what ran in all, in one line."""
-        newest, done, failed = newest_attempts(self.plan.root), self._in("done"), self._in("failed")
-        ends = (newest[job.run].end() for job in failed if job.run in newest)
-        stopped = sum(end.get("status") == "KILLED" for end in ends)
-        counts = {
-            "failed": len(failed) - stopped,
-            "interrupted, to be resumed": stopped,
-            "not reached": len(self.jobs) - len(done) - len(failed),
-        }
-        parts = [f"ran {counted(len(done), 'job')} in {duration(time.monotonic() - self.started)}"]
-        return "; ".join(parts + [f"{number} {what}" for what, number in counts.items() if number])
+    def places(self) -> str:
+        """Return where the results are, and the command that shows the runs, a line for each."""
+        plan, minbert = self.plan, Path(sys.executable).with_name("minbert")
+        paths = [plan.names / name for name in ("report.html", "tables", "figures")]
+        lines = [str(path) for path in paths if path.exists()]
+        if plan.config.tracking.enabled:
+            found = shutil.which("minbert") == str(minbert)
+            word = "minbert" if found else os.path.relpath(minbert)
+            lines.append(shlex.join([word, "ui", "--results", str(plan.root)]))
+        return "\n".join(lines)
 
     def end(self, *, partial: bool = False) -> None:
-        """Complete MLflow, and summarise what ran and came of it; `partial`: publish what there is.
+        """Complete MLflow, and say what ran, and where the results are.
 
-        Tables then mark rows as failed or not run.
+        `partial`: publish what there is; tables then mark rows as failed or not run.
         """
         if partial:
             subprocess.run(self._minbert("publish-partial"), check=False)
@@ -286,8 +286,7 @@ class Session(logging.Handler):
             if self._follower.returncode != 0:  # It was killed, or left something undone.
                 subprocess.run(self._minbert("follow", "--once"), check=False)
         self._ended.set()
-        print(f"\n{self.ran()}", file=sys.stderr, flush=True)
-        subprocess.run(self._minbert("summary"), check=False)
+        print(f"\n{self.line()}\n{self.places()}", file=sys.stderr, flush=True)
 
     def _tell(self) -> None:
         """Print a line when jobs have ended, or else now and then."""

@@ -39,30 +39,23 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 """The signals that ask a job to stop: a cluster's or Snakemake's, and Ctrl-C."""
 
 
-def make(root: Path, names: Sequence[str], threads: int, memory: int | None, **job: Any) -> None:
-    """Make nodes in a process that does nothing else; `memory` is in MB, the rest as `run_steps`.
+def make(root: Path, names: Sequence[str], memory: int | None = None, **more: Any) -> None:
+    """Make the nodes `KIND-KEY` one after the other; figures that fail do not stop the others.
 
-    It ends with its parent.
+    `memory` is in MB, `more` is for `load_job`. Raises `UserError` in the end if any figure failed,
+    so that the next workflow tries it again. The process does nothing else, and ends with its
+    parent; `STOPS` end it as an error does, so that all is closed.
     """
     end_with_parent()
     # Threads that spin while they wait make steps many times slower on a busy machine.
-    if threads > 1:
+    if more.get("threads", 1) > 1:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    run_steps(root, names, threads=threads, memory=memory and memory * 10**6, **job)
-
-
-def run_steps(root: Path, names: Sequence[str], **more: Any) -> None:
-    """Make the nodes `KIND-KEY` one after the other; figures that fail do not stop the others.
-
-    `more` is for `load_job`. Raises `UserError` in the end if there were any, so that the next
-    workflow tries them again. `STOPS` end it as an error does, so that all is closed.
-    """
     _on_stop(_stop)
     without_pandas()
     undrawn = []
     with results_lock(root):
         for kind, _, key in (name.partition("-") for name in names):
-            job = load_job(root, kind, key, **more)
+            job = load_job(root, kind, key, memory=memory and memory * 10**6, **more)
             _check_needs(job)
             try:
                 run_job(job)
