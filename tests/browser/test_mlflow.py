@@ -46,14 +46,14 @@ def addresses(started: Browser, tmp_path_factory: pytest.TempPathFactory) -> Ite
                 for task, metric in (("overall", "normalised"), ("sst", "accuracy")):
                     journal.log(Measured(step, step, "dev", task, metric, value, step))
             best = {f"best/{task}": score for task in TASKS}
-            tags = {"learned" if score > 0.3 else "not_learned": "sst"}
+            tags = {Tag.NOT_LEARNED: "" if score > 0.3 else "sst"}
             journal.end("FINISHED", metrics=best, tags=tags)
     parents = {}
     for name, of in SCORES.items():
         ours = interval(of)
         scores = {f"best/overall/{end}": getattr(ours, end) for end in ("low", "high")}
         scores |= {f"{split}/{task}": ours.mean for split in ("best", "test") for task in TASKS}
-        tags = {Tag.ROW: name, "learned": "sst", "not_learned": "sts"}
+        tags = {Tag.ROW: name, Tag.NOT_LEARNED: "sts"}
         row = {"experiment": "paper", "key": f"row.{name}", "seed": 0, "name": name}
         journal = Journal.start(root, row)
         journal.end("FINISHED", metrics={**scores, "n": 2}, tags=tags)
@@ -81,7 +81,7 @@ def test_the_table_opens_with_the_rows_and_the_score_columns(
     browser.wait_for("document.body.innerText.includes('3 matching runs')")
     browser.wait_for("document.body.innerText.includes('best/overall')")
     browser.wait_for("document.body.innerText.includes('The paper.')")
-    for column in ("best/sst", "best/overall/low", "test/sst", "learned", "not_learned"):
+    for column in ("best/sst", "best/overall/low", "test/sst", "not_learned"):
         browser.wait_for(f"document.body.innerText.includes('{column}')")
     text = browser.evaluate("document.body.innerText")
     # By the mean of the best epochs' overall scores, as everywhere.

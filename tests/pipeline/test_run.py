@@ -49,7 +49,7 @@ def test_the_terminal_tells_how_far_it_is_and_what_came_of_it(finished: Project)
     assert re.search(r"\d+ of 23 jobs done in .* \| now: ", printed)
     last = printed[printed.index("\n23 of 23 jobs done in ") :].splitlines()
     assert "failed" not in last[1] and "results/report.html" in last
-    assert any(line.endswith("minbert ui --results results") for line in last)
+    assert "minbert ui --results results" in last
     # Plain lines: no colour, nothing rewritten, and no block for every job beside them.
     assert not set("\x1b\r\x08") & set(printed) and "rule train:" not in printed
     logs = (finished.folder / ".snakemake" / "log").glob("*.log")  # of later looks, too
@@ -59,9 +59,7 @@ def test_the_terminal_tells_how_far_it_is_and_what_came_of_it(finished: Project)
 def nothing_to_be_done(project: Project) -> float:
     """Return the seconds of CPU that Snakemake takes to find that there is nothing to be done."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    printed = project.snakemake("all")
-    assert "Nothing to be done" in printed
-    assert ("results/report.html" in printed) == (project.root / "report.html").exists()
+    assert "Nothing to be done" in project.snakemake("all")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -78,7 +78,7 @@ def write_rows(root: Path, *keys: str, **rows: dict[str, float]) -> None:
     for name, metrics in rows.items():
         old = newest_attempts(root).get((f"row.{name}", "0"))
         journal = Journal(old.path) if old else start(root, f"row.{name}", name=name)
-        journal.end("FINISHED", metrics=metrics, tags={Tag.ROW: name, "learned": "sst"})
+        journal.end("FINISHED", metrics=metrics, tags={Tag.ROW: name, Tag.NOT_LEARNED: "sst"})
         logs[name] = journal.path.stem
     above = dict.fromkeys((*keys, *(f"row.{name}" for name in rows)), "")
     write_json(root / PARENTS, {"paper": above | logs})

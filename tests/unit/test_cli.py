@@ -143,11 +143,3 @@ def test_results_of_one_call_are_not_those_of_the_next(monkeypatch: pytest.Monke
     for words in (["--results", "a"], []):
         main(["plan", *words])
     assert found == [["results=a"], []]
-
-
-def test_a_step_speaks_where_the_workflow_does(
-    monkeypatch: pytest.MonkeyPatch, capsys: Printed, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("minbert.publish.publish.publish_partial", lambda *_, **__: "told")
-    main(["publish-partial", "--results", str(tmp_path)])
-    assert capsys.readouterr() == ("", "told\n")

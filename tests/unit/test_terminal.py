@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -41,7 +39,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace, tmp_path: P
     costs = SimpleNamespace(seconds=lambda node: 100 - session.OTHERS)
     monkeypatch.setattr(session, "title", lambda plan, node: node.key)
     nodes = {("train", f"k{n}"): SimpleNamespace(key=f"k{n}") for n in range(4)}
-    config = SimpleNamespace(tracking=SimpleNamespace(enabled=True))
+    config = SimpleNamespace(tracking=SimpleNamespace(enabled=True), results="my results")
     plan: Any = SimpleNamespace(nodes=nodes, root=tmp_path, names=tmp_path, config=config)
     rules: Any = SimpleNamespace(plan=plan, costs=costs)
     made = Session(rules, logging.Logger("snakemake-like"))
@@ -75,16 +73,7 @@ def test_the_time_left_follows_the_pace_so_far(watched: Session, clock: SimpleNa
     assert "left" not in watched.line()
 
 
-def test_when_there_is_nothing_to_be_done_the_places_are_told(
-    watched: Session, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shutil.which", lambda _: "/another/bin/minbert")
-    called = os.path.relpath(Path(sys.executable).with_name("minbert"))
+def test_the_end_tells_where_the_results_are(watched: Session) -> None:
     report = watched.plan.root / "report.html"
     report.touch()
-    watched.emit(logging.makeLogRecord({"msg": "Building DAG of jobs..."}))
-    assert capsys.readouterr().err == ""
-    said = "Nothing to be done (all requested files are present and up to date)."
-    watched.emit(logging.makeLogRecord({"msg": said}))
-    told = f"{report}\n{called} ui --results {watched.plan.root}\n"
-    assert capsys.readouterr().err == told
+    assert watched.places() == f"{report}\nminbert ui --results 'my results'"

@@ -66,7 +66,7 @@ def test_a_row_has_what_is_published_of_it(tmp_path: Path) -> None:
             **{"best/overall": 0.6, "best/overall/low": -1, "best/overall/high": 1},
         }
     )
-    assert end["tags"] == {Tag.ROW: "one", "learned": "sts", "not_learned": "sst"}
+    assert end["tags"] == {Tag.ROW: "one", Tag.NOT_LEARNED: "sst"}
     (page,) = read_json(tmp_path / PARENTS).values()
     assert page == {"k1": one.name, "k2": one.name, "k3": "", "row.p.one": "", "row.p.best": ""}
 
@@ -96,7 +96,7 @@ def test_each_row_is_a_run_above_the_runs_of_its_seeds(root: Path) -> None:
     publish("a", "b", **rows)
     first = shown(root, VIEW)
     assert list(first) == ["b", "a"] and first["a"].data.metrics == rows["a"]
-    assert first["a"].data.tags["learned"] == "sst" and first["a"].info.status == "FINISHED"
+    assert first["a"].data.tags[Tag.NOT_LEARNED] == "sst" and first["a"].info.status == "FINISHED"
     assert shown(root, CURVES).keys() == trained.keys()
     for name, log in trained.items():
         parent = stored_run(root, log).data.tags["mlflow.parentRunId"]
@@ -121,7 +121,8 @@ def test_each_row_is_a_run_above_the_runs_of_its_seeds(root: Path) -> None:
     said = experiment.tags["mlflow.note.content"]
     assert said.startswith("**Sharing.** How much to share?") and FACTS["file"] in said
     columns = json.loads(experiment.tags[view_tag(VIEW)])["selectedColumns"]
-    assert {"metrics.`best/cfimdb`", "metrics.`best/overall/low`", "tags.`learned`"} <= {*columns}
+    expected = {"metrics.`best/cfimdb`", "metrics.`best/overall/low`", "tags.`not_learned`"}
+    assert expected <= {*columns}
 
 
 @pytest.fixture

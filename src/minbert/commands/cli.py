@@ -231,7 +231,7 @@ STEPS = {
 
 
 def main(words: Sequence[str] = sys.argv[1:]) -> None:
-    """Run one command and print what it returns: of a step, where the workflow's lines go.
+    """Run one command and print what it returns.
 
     A `UserError` is printed without a traceback and exits with 2.
     """
@@ -239,8 +239,7 @@ def main(words: Sequence[str] = sys.argv[1:]) -> None:
         said = _call(words)
         if said:
             lines = said if isinstance(said, Iterator) else [said]
-            output = sys.stderr if words[0] in STEPS else sys.stdout
-            print(printable("\n".join(map(str, lines))), file=output)
+            print(printable("\n".join(map(str, lines))))
         sys.stdout.flush()  # At the exit a closed pipe would be an error.
     except KeyboardInterrupt:
         raise SystemExit(130) from None  # as a shell has it

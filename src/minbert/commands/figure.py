@@ -34,12 +34,11 @@ def draw(
         near = did_you_mean(name, known)
         raise UserError(f"{root}: no published figure '{name}' (PAPER/NAME).{near}")
     key, plan = known[name]
-    use_tasks_of(read_plan(root, plan))
     out = out or Path(f"{Path(name).name}.pdf")
     if out.suffix not in FORMATS:
         raise UserError(f"{out}: expected a file that ends in {', '.join(FORMATS)}")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    job = Job(root, describe_job(root, "figure", key, plan), None, 1)
+    use_tasks_of(described := describe_job(root, "figure", key, plan))
+    job = Job(root, described, None, 1)
     made = job.spec, make.inputs_of(job), out.with_suffix("")
     make.draw(*made, bare=no_title, formats=(out.suffix[1:],), size=size)
     return out

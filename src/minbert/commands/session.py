@@ -15,7 +15,6 @@ import logging
 import math
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import threading
@@ -53,7 +52,7 @@ _LAST_PASS = 60.0
 OTHERS = 4.0
 """Seconds that a job is expected to take besides training."""
 _STATES = {"job_info": "running", "job_finished": "done", "job_error": "failed"}
-_REPLACED = ("group_info", "shellcmd", "job_info", "job_started", "job_finished", "progress")
+_REPLACED = ("group_info", "job_info", "job_started", "job_finished", "progress")
 """Events whose lines on the console these lines replace; Snakemake's log file has them all."""
 
 # Snakemake asks for the parameters of the same few functions some twenty times a job.
@@ -171,10 +170,9 @@ class Work:
 
 
 class Session(logging.Handler):
-    """One run of the workflow whose jobs are those of `rules`.
+    """One run of the workflow whose jobs are those of `rules`; Snakemake's `logger` tells of them.
 
-    If there is nothing to be done, Snakemake calls neither `start` nor `end`, and its `logger` has
-    the word; then the places of the results are told.
+    If there is nothing to be done, Snakemake calls neither `start` nor `end`.
     """
 
     def __init__(self, rules: Rules, logger: logging.Logger) -> None:
@@ -198,7 +196,11 @@ class Session(logging.Handler):
         if tracking:
             check_store(root)
         write(plan)
-        _tell_devices(plan.config.device, self.rules.costs.gpu)
+        gpu = self.rules.costs.gpu
+        where = f"training jobs ask for {'a' if gpu else 'no'} GPU"
+        _say(describe_devices(plan.config.device) if gpu is None else where)
+        if gpu is not None:
+            cancel_orphans(Path.cwd(), _say)
         (logs := root / "logs").mkdir(parents=True, exist_ok=True)
         words = [Path(sys.argv[0]).name, *sys.argv[1:]]  # of Snakemake, for the report
         (logs / "command.txt").write_text(shlex.join(words) + "\n", encoding="utf-8")
@@ -234,8 +236,6 @@ class Session(logging.Handler):
         job = self.jobs.get(said.get("jobid", said.get("job_id", -1)))
         if job and (state := _STATES.get(said.get("event", ""))):
             job.state = state
-        elif record.getMessage() == snakemake.common.NOTHING_TO_BE_DONE_MSG:
-            print(self.places(), file=sys.stderr)
 
     def _in(self, state: str) -> list[Work]:
         return [job for job in self.jobs.values() if job.state == state]
@@ -263,13 +263,11 @@ class Session(logging.Handler):
 
     def places(self) -> str:
         """Return where the results are, and the command that shows the runs, a line for each."""
-        plan, minbert = self.plan, Path(sys.executable).with_name("minbert")
-        paths = [plan.names / name for name in ("report.html", "tables", "figures")]
+        names, config = self.plan.names, self.plan.config
+        paths = [names / name for name in ("report.html", "tables", "figures")]
         lines = [str(path) for path in paths if path.exists()]
-        if plan.config.tracking.enabled:
-            found = shutil.which("minbert") == str(minbert)
-            word = "minbert" if found else os.path.relpath(minbert)
-            lines.append(shlex.join([word, "ui", "--results", str(plan.root)]))
+        if config.tracking.enabled:
+            lines.append(f"minbert ui --results {shlex.quote(config.results)}")
         return "\n".join(lines)
 
     def end(self, *, partial: bool = False) -> None:
@@ -286,7 +284,7 @@ class Session(logging.Handler):
             if self._follower.returncode != 0:  # It was killed, or left something undone.
                 subprocess.run(self._minbert("follow", "--once"), check=False)
         self._ended.set()
-        print(f"\n{self.line()}\n{self.places()}", file=sys.stderr, flush=True)
+        _say(f"\n{self.line()}\n{self.places()}")
 
     def _tell(self) -> None:
         """Print a line when jobs have ended, or else now and then."""
@@ -295,24 +293,19 @@ class Session(logging.Handler):
             now, count = time.monotonic(), len(self._in("done") + self._in("failed"))
             if now - told >= (10.0 if count != before else 300.0):
                 told, before = now, count
-                line = f"{time.strftime('%H:%M:%S')}  {self.line()}"
                 with suppress(OSError):  # A closed terminal stops no workflow.
-                    print(line, file=sys.stderr, flush=True)
+                    _say(f"{time.strftime('%H:%M:%S')}  {self.line()}")
 
     def _minbert(self, command: str, *more: str) -> list[str]:
         options = shlex.split(self.rules.at)
         return [sys.executable, "-m", "minbert", command, *options, *more]
 
 
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def _is_shown(record: logging.LogRecord) -> bool:
     """Whether a record belongs on the console beside these lines: errors always do."""
     said = record.getMessage()
     return getattr(record, "event", "") not in _REPLACED and said != "Select jobs to execute..."
-
-
-def _tell_devices(requested: str, gpu: bool | None) -> None:
-    """Report once where training will run; on Slurm, cancel jobs of a killed Snakemake."""
-    where = f"training jobs ask for {'a' if gpu else 'no'} GPU"
-    print(describe_devices(requested) if gpu is None else where, file=sys.stderr)
-    if gpu is not None:
-        cancel_orphans(Path.cwd(), lambda line: print(line, file=sys.stderr, flush=True))

@@ -4,7 +4,6 @@ Nothing here imports mlflow: the journal takes the report, and the follower stor
 """
 
 import os
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,7 @@ def describe_run(job: Job) -> dict[str, Any]:
 def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `Journal.end` needs of a finished training job with this record.
 
-    Test scores count where there are labels. The tags list the tasks that were learned, and others.
+    Test scores count where there are labels. A tag lists the tasks that were not learned.
     """
     how, spec = record["outcome"], record["spec"]
     scores: RunScores = {}
@@ -59,21 +58,13 @@ def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
         if (whole := overall(values, spec["select"], tasks)) is not None:
             values["overall"] = whole
         metrics |= {f"{kind}/{task}": value for task, value in values.items()}
+    low = [task for task, of in of_tasks(scores, "dev", "learned").items() if not of]
     return {
         "metrics": metrics,
         "step": how["steps"] * how["best_epoch"] // spec["epochs"],
         "params": {"best_epoch": how["best_epoch"]},
-        "tags": {
-            "device": record["environment"]["device"],
-            **_learned(of_tasks(scores, "dev", "learned")),
-        },
+        "tags": {"device": record["environment"]["device"], Tag.NOT_LEARNED: " ".join(low)},
     }
-
-
-def _learned(tasks: Mapping[str, bool | float | None]) -> dict[str, str]:
-    """Return the tags of the tasks that were learned, and of those that were not."""
-    names = {"learned": True, "not_learned": False}
-    return {name: ",".join(t for t in tasks if tasks[t] == of) for name, of in names.items()}
 
 
 def _flat(value: Any, name: str = "") -> dict[str, Any]:
@@ -151,21 +142,19 @@ def record_rows(root: Path, listed: Mapping[str, Any]) -> None:
 
 def _rows(scores: Scores, rule: str, overall_tasks: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the metrics and tags of a paper's rows; intervals are cut where scores end."""
-    rows: dict[str, dict[str, float]] = {}
-    learned: dict[str, dict[str, bool | None]] = defaultdict(dict)
+    rows: dict[str, dict[str, Any]] = {}
     for of, found in over_seeds(scores, overall_tasks).items():
         name = "overall" if of.measure == rule else of.measure
         if name not in ("overall", *TASKS):
             continue
-        row = rows.setdefault(of.variant, {"n": found.n})
+        tags = {Tag.ROW: of.variant, Tag.NOT_LEARNED: ""}
+        row = rows.setdefault(of.variant, {"metrics": {"n": found.n}, "tags": tags})
         signed = TASKS[name].metric in CORRELATIONS if name in TASKS else rule == "plain"
         place = f"{BEST if of.split == 'dev' else TEST}/{name}"
         for end, value in (("", found.mean), ("/low", found.low), ("/high", found.high)):
             if value is not None:
-                row[place + end] = min(max(value, -1.0 if signed else 0.0), 1.0)
-        if of.split == "dev" and name in TASKS:
-            learned[of.variant][name] = found.learned
-    return {
-        variant: {"metrics": row, "tags": {Tag.ROW: variant, **_learned(learned[variant])}}
-        for variant, row in rows.items()
-    }
+                row["metrics"][place + end] = min(max(value, -1.0 if signed else 0.0), 1.0)
+        if of.split == "dev" and name in TASKS and found.learned is False:
+            tags = row["tags"]
+            tags[Tag.NOT_LEARNED] = f"{tags[Tag.NOT_LEARNED]} {name}".strip()
+    return rows

@@ -40,6 +40,7 @@ class Tag:
     PAPER = "minbert.paper"
     ROW = "minbert.row"
     HOST = "minbert.host"
+    NOT_LEARNED = "not_learned"
     SUPERSEDED = "minbert.superseded"
     COMMIT = "mlflow.source.git.commit"
 
@@ -176,8 +177,8 @@ below it.
 
 `best/TASK` is the dev score of the weights that were kept (best epoch), `test/TASK` their test \
 score. A row has the mean over its `n` seeds, and the 95 % interval in `best/TASK/low` and \
-`best/TASK/high`. The tag `learned` names the tasks whose score is clearly above the \
-floor, `not_learned` the others. `train/` and `dev/` hold the curves (step: optimiser steps). A \
+`best/TASK/high`. The tag `not_learned` names the tasks whose score is not clearly above the \
+floor. `train/` and `dev/` hold the curves (step: optimiser steps). A \
 run that was repeated, or that no variant needs any more, says so in its tag `minbert.superseded` \
 and is left out of both views.
 """
@@ -220,7 +221,7 @@ def views(facts: Mapping[str, Any] | None, *, rows: bool = False) -> dict[str, s
     return {
         view_tag(name): json.dumps(
             {
-                "selectedColumns": [*columns, "tags.`learned`", "tags.`not_learned`"],
+                "selectedColumns": [*columns, f"tags.`{Tag.NOT_LEARNED}`"],
                 "searchFilter": f"tags.`{Tag.ROW}` {kind} AND tags.`{Tag.SUPERSEDED}` = 'no'",
                 "orderByKey": f"metrics.`{_SCORE}`",
                 "chartsSearchFilter": "^(dev|train)/",
