@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from minbert.evaluate.bootstrap import System, difference, resampled
 from minbert.evaluate.claims import decision, holm, tail
 from minbert.evaluate.reading import LEVEL, Of, Score, Scores
-from minbert.evaluate.seeds import failures, over_seeds, shared_spreads
+from minbert.evaluate.seeds import over_seeds, rows_of, shared_spreads
 
 ROWS, CLAIMS = 12, 23
 """Rows and claims of one paper; the four have 7 to 13 and 14 to 28."""
@@ -96,12 +96,12 @@ def scored(values: NDArray[np.float64], failed: NDArray[np.bool_]) -> Scores:
 
 def compared(scores: NDArray[np.float64], failed: NDArray[np.bool_]) -> dict[int, System]:
     """Return the rows [1 + b, rows, seeds] that claims compare, with the spread that they share."""
-    known, systems = scored(scores[0], failed), dict[Of, System]()
-    for of in known:
-        kept = [seed for seed in known[of] if seed not in failures(known, of, ())]
+    known, systems = rows_of(scored(scores[0], failed), ()), dict[Of, System]()
+    for of, row in known.items():
+        kept = [seed for seed in row.runs if seed not in row.failed]
         systems[of] = System(scores[:, int(of.variant), kept], kept)
     drawn = {of: dict(zip(one.seeds, one.scores.T, strict=True)) for of, one in systems.items()}
-    spreads = shared_spreads(known, drawn, (), paired=True)
+    spreads = shared_spreads(known, drawn, paired=True)
     return {int(of.variant): systems[of]._replace(paired=one) for of, one in spreads.items()}
 
 

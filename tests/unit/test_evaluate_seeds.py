@@ -16,10 +16,9 @@ from minbert.evaluate.seeds import (
     Interval,
     Spread,
     alike,
-    failures,
-    learned,
     over_seeds,
     own_spread,
+    rows_of,
     seed_effects,
     shared_spreads,
 )
@@ -128,9 +127,10 @@ def test_intervals_contain_the_true_mean_as_often_as_they_say() -> None:
     assert 0.93 <= found.all <= 0.985 and found.worst >= 0.87
 
 
-def drawn(scores: Scores) -> dict[Of, dict[int, np.ndarray]]:
-    """Return the scores of rows as those on all examples and on 50 resamples, all alike."""
-    return {of: {n: np.tile(one.value, 51) for n, one in by.items()} for of, by in scores.items()}
+def spreads(scores: Scores, paired: bool = False) -> dict[Of, Spread]:
+    """Return the spreads of rows with the same scores on all examples and on 50 resamples."""
+    drawn = {of: {n: np.tile(one.value, 51) for n, one in by.items()} for of, by in scores.items()}
+    return shared_spreads(rows_of(scores), drawn, paired)
 
 
 def test_an_outlier_is_found_by_its_whole_variance() -> None:
@@ -154,17 +154,17 @@ def test_rows_compared_seed_by_seed_share_the_residuals_of_rows_and_seeds() -> N
     values = 0.5 + draw.normal(0, [[0.01], [0.01], [0.012], [0.02]], (4, 3))
     values += draw.normal(0, 0.1, 3)
     scores = on_dev({f"row {n}": of.tolist() for n, of in enumerate(values)})
-    found = [*shared_spreads(scores, drawn(scores), (), paired=True).values()]
+    found = [*spreads(scores, paired=True).values()]
     centred = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
     own = np.square(centred).sum(axis=1) / (2 * 3 / 4)
     assert [one.freedom for one in found] == pytest.approx([6] * 4)
     expected = np.maximum(own, np.square(centred).sum() / 6)
     assert [one.whole for one in found] == pytest.approx(expected.tolist())
-    apart = [*shared_spreads(scores, drawn(scores), ()).values()]
+    apart = [*spreads(scores).values()]
     assert min(one.whole for one in apart) > 10 * max(one.whole for one in found)
     for two in combinations(scores, 2):  # of two rows, it is Student's paired test
         pair = {of: scores[of] for of in two}
-        assert len({*shared_spreads(pair, drawn(pair), (), paired=True).values()}) == 1
+        assert len({*spreads(pair, paired=True).values()}) == 1
 
 
 def test_rows_that_vary_far_more_are_no_part_of_the_mean() -> None:
@@ -172,15 +172,14 @@ def test_rows_that_vary_far_more_are_no_part_of_the_mean() -> None:
     failing = {"worse": [0.8, 0.3], "bad": [0.6, 0.4]}
     for paired in (False, True):
         found, without = (
-            shared_spreads(of, drawn(of), (), paired)
-            for of in (on_dev(similar | failing), on_dev(similar))
+            spreads(of, paired) for of in (on_dev(similar | failing), on_dev(similar))
         )
         assert {row: found[row] for row in without} == without
         bad, worse = (found[Of(name, "dev", "sst")] for name in ("bad", "worse"))
         assert (bad.freedom, worse.freedom) == (1, 1) and bad.whole == pytest.approx(0.02)
     assert without[Of("row 0", "dev", "sst")].freedom == pytest.approx(8)
     same = on_dev({"a": [0.5, 0.5], "b": [0.5, 0.5], "c": [0.4, 0.5]})
-    assert shared_spreads(same, drawn(same), ())[Of("a", "dev", "sst")].whole == 0
+    assert spreads(same)[Of("a", "dev", "sst")].whole == 0
 
 
 def test_the_effects_of_seeds_are_fitted_to_the_scores_that_are_there() -> None:
@@ -200,7 +199,7 @@ def test_a_seed_that_failed_is_no_part_of_what_is_shared_or_compared() -> None:
     rows = on_dev(ROWS)
     failing = Of("failing", "dev", "sst")
     of = by_seed([0.51, 0.52]) | {2: Score(0.2, "failing", None, 0.2, 0.6)}
-    assert failures({failing: of}, failing, ()) == [2]
+    assert rows_of({failing: of})[failing].failed == [2]
     found = over_seeds(rows | {failing: of})
     assert {each: found[each] for each in rows} == over_seeds(rows)
     assert half(found[failing]) == pytest.approx(
@@ -209,11 +208,11 @@ def test_a_seed_that_failed_is_no_part_of_what_is_shared_or_compared() -> None:
     whole = with_overall({"a": [0.5, 0.51, 0.52]})
     whole[Of("a", "dev", "sts")] = {n: Score(0.4, "a", None, 0.0, n / 2) for n in range(3)}
     plain = Of("a", "dev", "plain")
-    assert failures(whole, plain, TASKS) == [], "most seeds have not learned STS"
+    assert rows_of(whole)[plain].failed == [], "most seeds have not learned STS"
     whole[Of("a", "dev", "sts")][1] = Score(0.4, "a", None, 0.0, 0.0)
-    assert failures(whole, plain, TASKS) == [2] and learned(whole, plain, TASKS)
+    assert rows_of(whole)[plain][1:3] == (True, [2])
     whole[Of("a", "dev", "para")][0] = Score(0.2, "a", None, 0.2, 0.5)
-    assert not learned(whole, plain, TASKS), "one of three has learned all that most have"
+    assert not rows_of(whole)[plain].learned, "one of three has learned all that most have"
     both = System(np.tile([0.6, 0.7, 0.8], (9, 1)), [1, 2, 4])
     one = System(np.tile([0.5, 0.1], (9, 1)), [2, 3])
     assert difference(both, one).value == pytest.approx(0.2), "seed 2 is in both"

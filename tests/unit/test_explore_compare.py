@@ -16,7 +16,6 @@ import trained_root
 from own_tasks import using
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json, write_json
 from minbert.commands.cli import main
 from minbert.evaluate.bootstrap import System, difference, resampled
 from minbert.explore.results import compare
@@ -149,11 +148,6 @@ def test_before_and_after_an_edit(edited: Plan, trained_plan: Plan) -> None:
     assert f"code of {module} " in str(compare(edited.root, "frozen"))
     trained_root.publish(edited)  # as after a failure, whose partial results are published
     shutil.rmtree(new.folder(edited.root, 0))
-    for path in (edited.root / "store" / "plans").glob("*.json"):  # as of an earlier version
-        record = read_json(path)
-        for facts in record["papers"].values():
-            facts.pop("overall_tasks", None)
-        write_json(path, record)
     assert "not trained" in compare(edited.root, "frozen").about[1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -179,9 +180,11 @@ def test_forty_variants(case: str, tmp_path: Path) -> None:
 
 
 def save(stem: Path, inputs: Inputs, kind: str, options: dict[str, Any], **more: Any) -> None:
-    drawn = {"title": "T", "caption": "C", "options": options, "variants": []}
-    about = {"seeds": [0], "backbone": "tiny", "data": "builtin"}
-    draw({"kind": kind, "paper": "one", "papers": [about], "draw": drawn}, inputs, stem, **more)
+    about = {"labels": inputs.variants, "backbone": "tiny", "data": "builtin", **inputs.about}
+    shown = {"title": "T", "caption": "C", "options": options, "variants": [*inputs.variants]}
+    spec = {"kind": kind, "paper": "one", "papers": [about], "draw": shown}
+    files: Any = {"run": inputs.runs, "scores": inputs.scores}
+    draw(SimpleNamespace(spec=spec, needs=files.get), stem, **more)  # type: ignore[arg-type]
 
 
 def test_files_have_the_same_bytes_twice(results: dict[str, Inputs], tmp_path: Path) -> None:
@@ -191,7 +194,7 @@ def test_files_have_the_same_bytes_twice(results: dict[str, Inputs], tmp_path: P
         first, second = ((tmp_path / f"{name}.{ending}").read_bytes() for name in ("a", "b"))
         assert first == second and len(first) > 5000
     pdf = (tmp_path / "a.pdf").read_bytes()
-    assert b"/Title (T)" in pdf and b"/Subject (C)" in pdf
+    assert b"/Title (one: T)" in pdf and b"/Subject (C)" in pdf
     assert b"/Type3" not in pdf, "text can be edited"
     assert imread(tmp_path / "a.png").shape[1] == style.WIDE * 300
     none = replace(results["1"], variants={}, scores={"hybrid-bert": tmp_path / "no"})

@@ -39,6 +39,5 @@ def draw(
         raise UserError(f"{out}: expected a file that ends in {', '.join(FORMATS)}")
     use_tasks_of(described := describe_job(root, "figure", key, plan))
     job = Job(root, described, None, 1)
-    made = job.spec, make.inputs_of(job), out.with_suffix("")
-    make.draw(*made, bare=no_title, formats=(out.suffix[1:],), size=size)
+    make.draw(job, out.with_suffix(""), bare=no_title, formats=(out.suffix[1:],), size=size)
     return out

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.reading import LEVEL, Scores, read_predicted
+from minbert.evaluate.reading import LEVEL, Of, read_predicted
 from minbert.evaluate.scoring import (
     CORRELATIONS,
     METRICS,
@@ -33,15 +33,7 @@ from minbert.evaluate.scoring import (
     pearson,
     weight,
 )
-from minbert.evaluate.seeds import (
-    Spread,
-    Trainings,
-    failures,
-    learned,
-    own_spread,
-    shared_spreads,
-    trainings,
-)
+from minbert.evaluate.seeds import Row, Spread, Trainings, own_spread, shared_spreads
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.published import MAJORITY
 from minbert.spec.task import BUILT_IN, TASKS
@@ -264,15 +256,13 @@ def measured(measure: str, train: Floats, dev: Floats) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Systems:
-    """Variants that have `scores` on the same dev examples.
+    """Variants with scores on the same dev examples, by `seeds.rows_of`.
 
-    `files` has a file beside the others of each run by KEY.SEED, `overall_tasks` are those of the
-    overall score.
+    `files` has a file beside the others of each run by KEY.SEED.
     """
 
-    scores: Scores
+    rows: Mapping[Of, Row]
     files: Mapping[str, Path]
-    overall_tasks: Sequence[str] = OVERALL_TASKS
 
     @cache  # noqa: B019 - a process has few of these
     def of(self, task: str, measure: str = "") -> dict[str, System]:
@@ -281,22 +271,20 @@ class Systems:
         All are scored on the same resampled examples. Those that have learned the task share their
         spreads (`seeds.shared_spreads`). Of a `measure` (`measured`), there is no `MAJORITY`.
         """
-        found, tasks = {}, self.overall_tasks
-        for of in self.scores:
+        found = {}
+        for of, row in self.rows.items():
             if of[1:] == ("dev", task):
-                above = learned(self.scores, of, tasks) is True
-                failed = failures(self.scores, of, tasks) if above else []
-                every = trainings(self.scores, of, tasks)
-                runs = {seed: run for seed, run in every.items() if seed not in failed}
+                failed = row.failed if row.learned else ()
+                runs = {seed: run for seed, run in row.runs.items() if seed not in failed}
                 system = self._system(runs, task, measure)
-                found[of] = system._replace(learned=above, failed=len(failed))
+                found[of] = system._replace(learned=row.learned is True, failed=len(failed))
         least = LEAST.get(measure, 0)
         drawn = {
             of: dict(zip(one.seeds, one.scores.T, strict=True))
             for of, one in found.items()
             if one.epochs >= least
         }
-        paired, alone = (shared_spreads(self.scores, drawn, tasks, of) for of in (True, False))
+        paired, alone = (shared_spreads(self.rows, drawn, of) for of in (True, False))
         for of in paired:
             found[of] = found[of]._replace(paired=paired[of], alone=alone[of])
         systems = {of.variant: one for of, one in found.items()}
@@ -341,7 +329,7 @@ class Systems:
     @cache  # noqa: B019
     def _resampled(self, task: str) -> tuple[dict[str, Floats], int]:
         """Return the scores [1 + b] of all runs of a task, and the number of examples."""
-        of_task = (trainings(self.scores, of) for of in self.scores if of[1:] == ("dev", task))
+        of_task = (row.runs for of, row in self.rows.items() if of[1:] == ("dev", task))
         runs = list(dict.fromkeys(run[task] for of in of_task for run in of.values()))
         paths = [self.files[run].with_name("predictions.parquet") for run in runs]
         read = read_predicted(paths, task)

@@ -12,6 +12,7 @@ from minbert.base.files import write_text
 from minbert.base.progress import counted as in_number
 from minbert.evaluate.bootstrap import LAST, LEAST, RESAMPLES, Estimate, System, Systems, difference
 from minbert.evaluate.reading import FAVOURED, LEVEL, read_scores
+from minbert.evaluate.seeds import rows_of
 from minbert.evaluate.text import (
     ABSENT,
     Line,
@@ -99,7 +100,7 @@ def _of_paper(paper: str, job: Job) -> list[dict[str, Any]]:
     compared = {name for claim in claims for name in (claim["variant"], *claim["against"])}
     scores = read_scores(job.need(f"scores.{paper}"), paper)
     known = {of: by_seed for of, by_seed in scores.items() if of.variant in compared}
-    systems = Systems(known, job.needs("run"), job.spec["overall_tasks"][paper])
+    systems = Systems(rows_of(known, job.spec["overall_tasks"][paper]), job.needs("run"))
     lines = [_judged(claim, systems) for claim in claims]
     judged = [line for line in lines if "p" in line]
     adjusted = holm([line["p"] for line in judged], len(lines))

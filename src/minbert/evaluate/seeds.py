@@ -156,47 +156,47 @@ Trainings = Mapping[str, str]
 """The training KEY.SEED that each task of a run is scored by."""
 
 
-def trainings(
-    scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS
-) -> dict[int, Trainings]:
-    """Return the run of each seed of a score.
+class Row(NamedTuple):
+    """The trainings of each seed of a score, and what became of them.
 
-    An overall score has the key of its last stage alone, which rows of other tasks may share.
+    `learned` is whether most seeds are clearly above the floor, None if that is not tested; by an
+    overall rule, of at least one of its tasks, as the others do not hide what was learned, and most
+    seeds learned all that most of them did. `failed` are the seeds that have not learned what most
+    of them have, by an overall rule on one of its tasks. A row that is the best of others is not
+    `trained`: its overall score has no key.
     """
-    tasks = overall_tasks if of.measure in RULES else (of.measure,)
-    parts = {task: scores[of._replace(measure=task)] for task in tasks}
-    return {
-        seed: {task: f"{part[seed].key}.{seed}" for task, part in parts.items()}
-        for seed in sorted(scores[of])
-    }
+
+    runs: Mapping[int, Trainings]
+    learned: bool | None
+    failed: Sequence[int]
+    trained: bool
 
 
-def learned(scores: Scores, of: Of, overall_tasks: Sequence[str]) -> bool | None:
-    """Whether most seeds of a row are clearly above the floor; None if that is not tested.
-
-    By an overall rule: of at least one of its tasks, as the others do not hide what it learned; and
-    most seeds learned all that most of them did.
-    """
-    if of.measure in RULES:
-        some = any(learned(scores, of._replace(measure=task), ()) for task in overall_tasks)
-        return some and len(failures(scores, of, overall_tasks)) * 2 < len(scores[of])
-    above = [score.learned for score in scores.get(of, {}).values()]
-    return None if None in above else above.count(True) * 2 > len(above)
-
-
-def failures(scores: Scores, of: Of, overall_tasks: Sequence[str]) -> list[int]:
-    """Return the seeds of a row that have not learned what most of its seeds have.
-
-    By an overall rule: one of its tasks.
-    """
-    tasks = overall_tasks if of.measure in RULES else (of.measure,)
-    parts = [of._replace(measure=task) for task in tasks]
-    most = [scores[part] for part in parts if learned(scores, part, ())]
-    return [seed for seed in scores[of] if any(part[seed].learned is False for part in most)]
+def rows_of(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> dict[Of, Row]:
+    """Return what became of the seeds of each score of a paper."""
+    rows = {}
+    for of, by_seed in scores.items():
+        # An overall score has the key of its last stage alone, which others may share.
+        tasks = overall_tasks if of.measure in RULES else (of.measure,)
+        parts = {task: scores.get(of._replace(measure=task), {}) for task in tasks}
+        above = {task: [one.learned for one in part.values()] for task, part in parts.items()}
+        most = [task for task, each in above.items() if each.count(True) * 2 > len(each)]
+        failed = [n for n in by_seed if any(parts[task][n].learned is False for task in most)]
+        untested = above.get(of.measure, []).count(None)
+        rows[of] = Row(
+            {
+                n: {task: f"{part[n].key}.{n}" for task, part in parts.items() if n in part}
+                for n in sorted(by_seed)
+            },
+            None if untested else bool(most) and len(failed) * 2 < len(by_seed),
+            failed,
+            all(score.key for score in by_seed.values()),
+        )
+    return rows
 
 
 def shared_spreads(
-    scores: Scores, drawn: Mapping[Of, BySeed], overall_tasks: Sequence[str], paired: bool = False
+    rows: Mapping[Of, Row], drawn: Mapping[Of, BySeed], paired: bool = False
 ) -> dict[Of, Spread]:
     """Return the spread over seeds to be used for each score of a paper that has learned its task.
 
@@ -212,17 +212,13 @@ def shared_spreads(
     groups: dict[tuple[str, ...], dict[Of, Spread]] = {}
     for of, values in drawn.items():
         spread = own_spread(_stacked(values))
-        if spread and learned(scores, of, overall_tasks):
+        if spread and rows[of].learned:
             groups.setdefault(of[1:], {})[of] = spread
     found: dict[Of, Spread] = {}
     for own in groups.values():
-        runs = {
-            str(trainings(scores, of, overall_tasks)): of
-            for of in own
-            if all(score.key for score in scores[of].values())
-        }
-        rows = alike(own[of] for of in runs.values())
-        like = [of for of in own if rows and not _is_outlier(own[of], rows)]
+        runs = {str(rows[of].runs): of for of in own if rows[of].trained}
+        usual = alike(own[of] for of in runs.values())
+        like = [of for of in own if usual and not _is_outlier(own[of], usual)]
         pool = [of for of in runs.values() if of in like]
         effects, share = seed_effects([drawn[of] for of in pool]) if paired else ({}, 1.0)
         for of in like:
@@ -248,24 +244,25 @@ def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> 
     (`shared_spreads`). Other rows have their own, as has every gain over single tasks: all rows'
     gains move with the same runs of the reference.
     """
-    values = {of: [score.value for score in seeds.values()] for of, seeds in scores.items()}
+    rows = rows_of(scores, overall_tasks)
     drawn = {
         of: {seed: np.array([score.value]) for seed, score in seeds.items()}
         for of, seeds in scores.items()
-        if len(seeds) > 1 and not failures(scores, of, overall_tasks)
+        if not rows[of].failed
     }
-    used = shared_spreads(scores, drawn, overall_tasks)
+    used = shared_spreads(rows, drawn)
     found = {}
     for of, by_seed in scores.items():
         first, *_ = seeds = list(by_seed.values())
         lasts = [score.last for score in seeds if score.last is not None]
         tested = first.learned is not None
-        found[of] = interval(values[of], first.error, used.get(of))._replace(
+        values = [score.value for score in seeds]
+        found[of] = interval(values, first.error, used.get(of))._replace(
             last=fmean(lasts) if lasts else None,
             floor=first.floor,
             above=sum(score.learned is True for score in seeds) if tested else None,
             constant=sum(score.constant is True for score in seeds) if tested else None,
-            learned=learned(scores, of, overall_tasks),
+            learned=rows[of].learned,
         )
     return found
 

@@ -37,8 +37,8 @@ SCORED, NOT_RUN, NO_LABELS, FAILED = "scored", "not run", "no labels", "failed"
 
 FLOOR, OWN_RULE, BELOW, CONSTANT = "Floor", "†", "°", "‡"
 
-PARTS = ("mean", "low", "high", "n", "sd", "last", "floor", "above", "constant")
-"""What a row has of each score (`seeds.Interval`)."""
+PARTS = Interval._fields[:-1]
+"""What a row has of each score, each in a column: all but whether it learned."""
 
 Head = tuple[str, str]
 """What a column is called: its group, of columns side by side, and its own heading below that."""
@@ -89,7 +89,7 @@ def make(job: Job) -> None:
         line = row | {f"{name}_published": figure for name, figure in row["figures"].items()}
         for name, score in row["scores"].items():
             column = f"overall_{name}" if name in RULES else name
-            line |= {f"{column}_{part}": getattr(score, part) for part in PARTS}
+            line |= {f"{column}_{part}": value for part, value in score._asdict().items()}
         lines.append(line)
     found = sections(about, rows)
     write_csv(job.out / "table.csv", columns, lines)

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
@@ -33,7 +32,6 @@ from minbert.predict.resolve_run import (
     plans,
     versions,
 )
-from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import node_folder
 from minbert.store.plans import (
@@ -80,8 +78,7 @@ class Results:
         publication, those of the newest plan.
         """
         shown = plans(self.root)[: len(published_plans(self.root)) or 1]
-        parts = [record["variants"] for record in shown]
-        return _of_first(pd.DataFrame(chain(*parts), columns=[*VARIANT_COLUMNS]), parts)
+        return _of_first(pd.DataFrame(of["variants"], columns=[*VARIANT_COLUMNS]) for of in shown)
 
     @property
     def scores(self) -> pd.DataFrame:
@@ -91,9 +88,8 @@ class Results:
         before results are published for the first time.
         """
         paths = filter(Path.is_file, (self.root / SCORES, self.root / ONLY / SCORES))
-        tables = [SCHEMA.empty_table(), *map(read_file, paths)]
-        found = pa.concat_tables(tables, promote_options="default").to_pandas()
-        return _of_first(found, tables)
+        tables = [*map(read_file, paths)] or [SCHEMA.empty_table()]
+        return _of_first(table.to_pandas() for table in tables)
 
     def specs(self, names: str = "*") -> pd.DataFrame:
         """Return every setting of each stage, trained or not: a row a stage, a column a setting.
@@ -154,11 +150,11 @@ class Results:
                     raise
 
 
-def _of_first(found: pd.DataFrame, parts: Sequence[Sized]) -> pd.DataFrame:
-    """Return the rows of each variant from the first of `parts` that has it; `found` has all."""
-    part = pd.Series(np.repeat(range(len(parts)), [*map(len, parts)]))
-    first = part.groupby([found["paper"], found["variant"]]).transform("min")
-    return found[part == first].reset_index(drop=True)
+def _of_first(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of each variant from the first of `parts` that has it."""
+    found = pd.concat([rows.assign(part=n) for n, rows in enumerate(parts)], ignore_index=True)
+    first = found.groupby(["paper", "variant"])["part"].transform("min")
+    return found[found.pop("part") == first].reset_index(drop=True)
 
 
 class Run:
@@ -286,10 +282,8 @@ def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
             scores[task] = resampled(task, read.prediction, read.label)
             examples[task] = len(read.ids)
             changed.append(_changed(task, read.split(counts), one))
-    (rule, overall), of_other = (
-        (about["rule"], about.get("overall_tasks", [*OVERALL_TASKS]))
-        for about in (of.record["papers"][of.paper] for of in sides)
-    )
+    papers = (of.record["papers"][of.paper] for of in sides)
+    (rule, overall), of_other = ((about["rule"], about["overall_tasks"]) for about in papers)
     if (rule, overall) == of_other and {*overall} <= scores.keys():
         scores[rule] = averaged({task: scores[task] for task in overall}, rule)
         examples[rule] = sum(examples[task] for task in overall)

@@ -13,7 +13,6 @@ from minbert.figures.read import (
     FLOOR,
     Drawn,
     Inputs,
-    PaperScores,
     recorded_as,
     task_title,
     title_of,
@@ -93,14 +92,14 @@ def _loss(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
 
 def _scores(_: Curves, inputs: Inputs, found: Runs) -> Drawn:
     """A panel for the overall score and each task, a line per variant; train is thin."""
-    measures, paper = inputs.measures(found), PaperScores(inputs)
+    measures = inputs.measures(found)
     figure, panels = style.panels(len(measures), 1.75, 2, xlabel="Epoch")
     for axes, measure in zip(panels, measures, strict=True):
         of = recorded_as(measure)
         for n, (name, recorded) in enumerate(found.items()):
             _line(axes, recorded.get(("dev", *of)), style.look(n), inputs.variants[name])
             _line(axes, recorded.get(("train", *of)), style.look(n))
-        paper.draw_floors(axes, found, measure)
+        inputs.draw_floors(axes, found, measure)
         axes.set_ylabel(title_of(measure))
     return figure, [
         "Dev scores after each epoch; thin, without bands: on the training batches, during "
@@ -110,7 +109,6 @@ def _scores(_: Curves, inputs: Inputs, found: Runs) -> Drawn:
 
 def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     """Loss and score of each variant's last stage, or of pairs of variants on one scale."""
-    paper = PaperScores(inputs)
     names, columns = ([*chain(*options.pairs)], 4) if options.pairs else ([*found], 6)
     figure, panels = style.panels(2 * len(names), 1.15, columns, xlabel="Epoch", dense=True)
     for n, (name, loss, score) in enumerate(zip(names, panels[::2], panels[1::2], strict=True)):
@@ -127,8 +125,8 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
             _line(loss, _smoothed(recorded["train", "overall", "loss"], 0.1), TRAIN, "train")
             # The tasks' dev losses are combined like those of a training step.
             _line(loss, pd.concat(parts).groupby(level=0).agg(spec["reduction"]), DEV, "dev")
-            whole = ("train", "overall", paper.rule) in recorded
-            _score(score, paper, name, recorded, paper.rule if whole else next(iter(weights)))
+            whole = ("train", "overall", inputs.rule) in recorded
+            _score(score, inputs, name, recorded, inputs.rule if whole else next(iter(weights)))
     return figure, [
         "Loss: per training step, all its tasks combined; on train a running mean over a tenth of "
         "the run, with penalties and dropout; on dev without either. The squared error of numbers "
@@ -141,7 +139,7 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
 
 def _tables(options: Curves, inputs: Inputs, _: Runs) -> Drawn:
     """Two panels per table: losses of epochs, divided by the first epoch's, and scores."""
-    tables, paper = options.tables, PaperScores(inputs)
+    tables = options.tables
     figure, panels = style.panels(2 * len(tables), 1.2, 4, xlabel="Epoch", dense=True)
     for table, loss, score in zip(tables, panels[::2], panels[1::2], strict=True):
         stages = {stage["name"]: stage for stage in inputs.about["stages"][table.variant]}
@@ -155,7 +153,7 @@ def _tables(options: Curves, inputs: Inputs, _: Runs) -> Drawn:
             means = curve.groupby(np.ceil(curve.index - 1e-9)).mean()
             _line(loss, means / means.iloc[0], TRAIN, "train")
         _printed(loss, "train", [value / table.loss[0] for value in table.loss])
-        _score(score, paper, table.variant, recorded, table.task)
+        _score(score, inputs, table.variant, recorded, table.task)
         _printed(score, "train", table.train)
         _printed(score, "dev", table.dev)
         loss.set_title(f"{style.shorten(table.title, 30)}\ntraining loss, relative")
@@ -165,11 +163,11 @@ def _tables(options: Curves, inputs: Inputs, _: Runs) -> Drawn:
     ]
 
 
-def _score(axes: Axes, paper: PaperScores, name: str, recorded: read.Curves, measure: str) -> None:
+def _score(axes: Axes, inputs: Inputs, name: str, recorded: read.Curves, measure: str) -> None:
     """Draw a variant's score on train and dev, and its floor."""
     for split, look in ("train", TRAIN), ("dev", DEV):
         _line(axes, recorded.get((split, *recorded_as(measure))), look, split)
-    paper.draw_floors(axes, [name], measure)
+    inputs.draw_floors(axes, [name], measure)
     axes.set_title(title_of(measure))
 
 

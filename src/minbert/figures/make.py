@@ -1,8 +1,7 @@
 """Drawing a planned figure: its inputs are found and its kind draws them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -17,7 +16,7 @@ from minbert.store.job import Job
 
 def make(job: Job) -> None:
     """Draw a figure as `figure.pdf` and `figure.png`."""
-    draw(job.spec, inputs_of(job), job.out / "figure")
+    draw(job, job.out / "figure")
 
 
 def inputs_of(job: Job) -> Inputs:
@@ -28,24 +27,24 @@ def inputs_of(job: Job) -> Inputs:
 
 
 def draw(
-    spec: Mapping[str, Any],
-    inputs: Inputs,
+    job: Job,
     stem: Path,
     *,
     formats: Sequence[str] = ("png", "pdf"),
     size: tuple[float, float] | None = None,
     bare: bool = False,
 ) -> None:
-    """Save the figure of a planned `spec` as `STEM.FORMAT`.
+    """Save a figure as `STEM.FORMAT`.
 
     Its stamp says what it was made from; a `bare` figure has neither title nor stamp. `size` is its
     width and height in inches (default: what it shows decides). Raises `UserError` for a wrong
     option or file.
     """
-    kind, drawn, first = spec["kind"], spec["draw"], spec["papers"][0]
+    spec, drawn, inputs = job.spec, job.spec["draw"], inputs_of(job)
+    kind, first = spec["kind"], inputs.about
     options = validated(FIGURE_KINDS[kind], drawn["options"], f"figure '{kind}'")
     title = f"{spec['paper']}: " * bool(drawn["variants"]) + drawn["title"]
-    data = ", ".join(dict.fromkeys(of["data"] for of in spec["papers"]))
+    data = ", ".join(dict.fromkeys(of["data"] for of in inputs.papers))
     seeds = len(first["seeds"])
     stamp = f"commit {commit()}  backbone {first['backbone']}  data {data}  seeds: {seeds}"
     with style.style():

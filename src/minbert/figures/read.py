@@ -1,7 +1,9 @@
 """What figures read: the runs that are there, their curves and predictions, a paper's scores."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from minbert.base.progress import some
 from minbert.data.parquet import read_file
 from minbert.evaluate.bootstrap import Systems, difference
 from minbert.evaluate.reading import GUESS, Of, Scores, read_scores, score_title
-from minbert.evaluate.seeds import Interval, over_seeds
+from minbert.evaluate.seeds import Interval, over_seeds, rows_of
 from minbert.figures import style
 from minbert.spec.task import TASKS
 
@@ -98,34 +100,35 @@ class Inputs:
     def measures(self, found: Mapping[str, Curves]) -> list[str]:
         """Return the measures of the dev scores that runs have, overall first."""
         there = {of for curves in found.values() for of in curves}
-        known = (self.about["rule"], *TASKS)
+        known = (self.rule, *TASKS)
         return [measure for measure in known if ("dev", *recorded_as(measure)) in there]
 
+    @property
+    def rule(self) -> str:
+        """The only paper's rule for the overall score."""
+        return self.about["rule"]
 
-class PaperScores:
-    """What a figure's variants score on dev, by their paper's rule and on each task.
+    @property
+    def overall(self) -> str:
+        """How that comes about: "normalised mean of SST, Paraphrase, STS"."""
+        titles = (TASKS[task].title for task in self.about["overall_tasks"])
+        return f"{self.rule} mean of {', '.join(titles)}"
 
-    With `variants`, of these alone. `scores` are by seed, `means` over seeds, of the measures that
-    any variant has. `overall` says how the overall score comes about: "normalised mean of SST,
-    Paraphrase, STS".
-    """
+    def read_scores(self, about: Mapping[str, Any]) -> tuple[Scores, dict[Of, Interval]]:
+        """Return a paper's scores, and their means over seeds; none if its runs failed."""
+        path, paper = self.scores[about["paper"]], about["paper"]
+        scores = read_scores(path, paper) if path.is_file() else {}
+        return scores, over_seeds(scores, about["overall_tasks"])
 
-    def __init__(self, inputs: Inputs, variants: Container[str] | None = None) -> None:
-        self.inputs, self.rule = inputs, inputs.about["rule"]
-        self.overall_tasks = inputs.about["overall_tasks"]
-        titles = (TASKS[task].title for task in self.overall_tasks)
-        self.overall = f"{self.rule} mean of {', '.join(titles)}"
-        shown = inputs.variants if variants is None else variants
-        every, over = read_means(inputs, inputs.about)
-        self.scores = {
-            of: by_seed
-            for of, by_seed in every.items()
-            if of.variant in shown and of.split == "dev"
-        }
-        self.means: Means = {}
-        for measure in (self.rule, *TASKS):
-            found = {of.variant: over[of] for of in self.scores if of.measure == measure}
-            self.means |= {measure: found} if found else {}
+    @cached_property
+    def means(self) -> Means:
+        """What the variants score on dev, by the paper's rule and on each task that any has."""
+        _, over = self.read_scores(self.about)
+        found: Means = {}
+        for measure, name in product((self.rule, *TASKS), self.variants):
+            if one := over.get(Of(name, "dev", measure)):
+                found.setdefault(measure, {})[name] = one
+        return found
 
     def get(self, variant: str, measure: str) -> Interval | None:
         """Return the mean of a variant; None without scores."""
@@ -148,8 +151,10 @@ class PaperScores:
         `ours` are on dev, with the claims' interval over examples and seeds; `published` is what
         the paper printed. Ours have `learned` if both have.
         """
-        systems = Systems(self.scores, self.inputs.runs, self.overall_tasks)
-        printed = dict(published(self.inputs.about))
+        every, _ = self.read_scores(self.about)
+        shown = {of: by_seed for of, by_seed in every.items() if of.variant in self.variants}
+        systems = Systems(rows_of(shown, self.about["overall_tasks"]), self.runs)
+        printed = dict(published(self.about))
         found: dict[str, Means] = {}
         for measure in self.means:
             ours, theirs = dict[str, Interval](), dict[str, Interval]()
@@ -166,13 +171,6 @@ class PaperScores:
                 if here is not None and there is not None:
                     theirs[name] = Interval(here - there)
         return found
-
-
-def read_means(inputs: Inputs, about: Mapping[str, Any]) -> tuple[Scores, dict[Of, Interval]]:
-    """Return a paper's scores, and their means over seeds; none if its runs failed."""
-    path, paper = inputs.scores[about["paper"]], about["paper"]
-    scores = read_scores(path, paper) if path.is_file() else {}
-    return scores, over_seeds(scores, about["overall_tasks"])
 
 
 def published(about: Mapping[str, Any]) -> Iterator[tuple[Of, float]]:

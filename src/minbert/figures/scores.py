@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -21,10 +22,8 @@ from minbert.figures.read import (
     Drawn,
     Inputs,
     Means,
-    PaperScores,
     points_note,
     published,
-    read_means,
     recorded_as,
     task_title,
     title_of,
@@ -86,14 +85,14 @@ def ranking(_: Options, inputs: Inputs) -> Drawn:
     The first is the paper's best, as everywhere (`evaluate.seeds`); rows that are the best of
     others are left out. Variants without an overall score come last.
     """
-    paper = PaperScores(inputs)
-    there = {of.variant for of in paper.scores}
-    parts = [n for n in inputs.variants if n in there and not paper.get(n, paper.rule)]
-    names = [*(of.variant for of in ranked(paper.scores, paper.rule)), *parts]
-    labels = {name: inputs.variants[name] for name in names}
+    scores = inputs.read_scores(inputs.about)[0]
+    there = set().union(*inputs.means.values())
+    parts = [n for n in inputs.variants if n in there and not inputs.get(n, inputs.rule)]
+    names = [*(of.variant for of in ranked(scores, inputs.rule)), *parts]
+    labels = {name: inputs.variants[name] for name in names if name in there}
     panels = {
         title_of(measure): {"": found}
-        for measure, found in paper.means.items()
+        for measure, found in inputs.means.items()
         if found.keys() & labels.keys()
     }
     if not panels:
@@ -101,7 +100,7 @@ def ranking(_: Options, inputs: Inputs) -> Drawn:
     others = [label for name, label in inputs.variants.items() if name in there - labels.keys()]
     figure, note = draw_rows(labels, panels)
     return figure, [
-        f"Overall: {paper.overall}, on dev. {FLOOR}",
+        f"Overall: {inputs.overall}, on dev. {FLOOR}",
         note,
         f"Not ranked: {some(others, NAMED)}, the best of others." * bool(others),
     ]
@@ -109,12 +108,12 @@ def ranking(_: Options, inputs: Inputs) -> Drawn:
 
 def ladder(options: Ladder, inputs: Inputs) -> Drawn:
     """Draw the rows in their order, each compared with the row above or, if named, `over`."""
-    labels, paper = inputs.variants, PaperScores(inputs)
-    if not paper.means:
+    labels = inputs.variants
+    if not inputs.means:
         return None
     pairs = {name: options.over.get(name, above) for above, name in pairwise(labels)}
     steps = {n: step(labels[n], labels[other], options.names) for n, other in pairs.items()}
-    panels = {f"{title_of(of)} gain": series for of, series in paper.gains(pairs).items()}
+    panels = {f"{title_of(of)} gain": series for of, series in inputs.gains(pairs).items()}
     others = [
         f"; {steps[name]} against {labels[pairs[name]]}"
         for above, name in pairwise(labels)
@@ -123,7 +122,7 @@ def ladder(options: Ladder, inputs: Inputs) -> Drawn:
     first = next(iter(labels.values()))
     figure, note = draw_rows(steps, panels, zero=True)
     return figure, [
-        f"Scores on dev; scales differ. Overall: {paper.overall}.",
+        f"Scores on dev; scales differ. Overall: {inputs.overall}.",
         f"Each row against the one above, the first against {first}{''.join(others)}. "
         "Crossed if one of the two is not clearly above its floor.",
         note,
@@ -154,8 +153,8 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
     Each is compared with the model that it starts from, which was trained on each task alone and is
     among the variants, too: what it gains on the second task, and what is left of the first.
     """
-    moved, paper = _moved(inputs), PaperScores(inputs)
-    gains = paper.gains({name: start for name, (_, _, start) in moved.items()})
+    moved = _moved(inputs)
+    gains = inputs.gains({name: start for name, (_, _, start) in moved.items()})
     panels: dict[str, Means] = {}
     for title, at in ("Gain on the second task", 1), ("Change on the first task", 0):
         panels[title] = {"ours": {}, "published": {}}
@@ -209,12 +208,12 @@ def stability(_: Options, inputs: Inputs) -> Drawn:
     runs = inputs.last_stages()
     if not runs:
         return None
-    paper, panels = PaperScores(inputs), dict[str, Means]()
+    panels: dict[str, Means] = {}
     for measure in inputs.measures(runs):
         last, best = dict[str, Interval](), dict[str, Interval]()
         for name, curves in runs.items():
             if (curve := curves.get(("dev", *recorded_as(measure)))) is not None:
-                learned = (paper.get(name, measure) or Interval(0.0)).learned
+                learned = (inputs.get(name, measure) or Interval(0.0)).learned
                 best[name] = Interval(curve.max().mean(), learned=learned)
                 if len(end := curve.tail(LAST)) == LAST:
                     ends = end.min().mean(), end.max().mean()
@@ -232,14 +231,14 @@ _ASIDE = 0.08  # of two values' distance: how far the points of two lines at one
 
 
 def _against(
-    paper: PaperScores, lines: Sequence[tuple[str, Mapping[str, float]]], xlabel: str
+    inputs: Inputs, lines: Sequence[tuple[str, Mapping[str, float]]], xlabel: str
 ) -> tuple[Figure, str]:
     """Return a figure with a panel for each measure, and the note on its points.
 
     A line has a label, and its variants stand at these places on the x axis.
     """
-    figure, panels = style.panels(len(paper.means), 1.75, 2)
-    for axes, (measure, found) in zip(panels, paper.means.items(), strict=True):
+    figure, panels = style.panels(len(inputs.means), 1.75, 2)
+    for axes, (measure, found) in zip(panels, inputs.means.items(), strict=True):
         for number, (label, places) in enumerate(lines):
             look = style.look(number)
             shown = sorted(found.keys() & places, key=places.__getitem__)
@@ -247,27 +246,27 @@ def _against(
             axes.plot(at, means, **look | {"marker": ""})
             for name in shown:
                 style.point(axes, places[name], found[name], look, label)
-        floors = paper.draw_floors(axes, found, measure)
+        floors = inputs.draw_floors(axes, found, measure)
         limits = style.ends(found.values(), floors)
         axes.set(xlabel=xlabel, ylabel=title_of(measure), ylim=limits)
-    return figure, points_note([one for found in paper.means.values() for one in found.values()])
+    return figure, points_note([one for found in inputs.means.values() for one in found.values()])
 
 
 def sweep(options: Sweep, inputs: Inputs) -> Drawn:
     """Draw overall score and each task on dev, against a setting's values side by side."""
-    paper = PaperScores(inputs, {*options.named()})
-    if not paper.means:
+    shown = replace(inputs, variants=dict.fromkeys(options.named(), ""))
+    if not shown.means:
         return None
     ticks = sorted({x for of in options.lines.values() for x in of.values()})
     lines = []
     for number, (label, values) in enumerate(options.lines.items()):
         aside = _ASIDE * (number - (len(options.lines) - 1) / 2)
         lines.append((label, {name: ticks.index(x) + aside for name, x in values.items()}))
-    figure, note = _against(paper, lines, options.x)
+    figure, note = _against(shown, lines, options.x)
     for axes in figure.axes:
         axes.set_xticks(range(len(ticks)), [f"{x:g}" for x in ticks])
     return figure, [
-        f"Scores on dev; overall: {paper.overall}. {FLOOR}",
+        f"Scores on dev; overall: {inputs.overall}. {FLOOR}",
         note,
     ]
 
@@ -276,18 +275,18 @@ def score_parameters(_: Options, inputs: Inputs) -> Drawn:
     """Draw all variants of one paper: overall score and each task on dev, against parameters."""
     counts = {row["variant"]: row["parameters"] for row in inputs.about["rows"]}
     sizes = {name: counts[name] / 1e6 for name in inputs.variants if counts.get(name)}
-    paper = PaperScores(inputs, sizes)
-    if not paper.means:
+    shown = replace(inputs, variants={name: inputs.variants[name] for name in sizes})
+    if not shown.means:
         return None
-    lines = [(inputs.variants[name], {name: sizes[name]}) for name in sizes]
-    figure, note = _against(paper, lines, "Parameters (millions)")
-    for axes, found in zip(figure.axes, paper.means.values(), strict=True):
+    lines = [(label, {name: sizes[name]}) for name, label in shown.variants.items()]
+    figure, note = _against(shown, lines, "Parameters (millions)")
+    for axes, found in zip(figure.axes, shown.means.values(), strict=True):
         x, means = zip(*sorted((sizes[name], one.mean) for name, one in found.items()), strict=True)
         best = np.maximum.accumulate(means)
         axes.step(x, best, where="post", **style.ZERO, label="front")
     return figure, [
         "Scores on dev of variants whose parameters are counted; overall: "
-        f"{paper.overall}. Front: the highest mean of variants with as many or fewer parameters. "
+        f"{inputs.overall}. Front: the highest mean of variants with as many or fewer parameters. "
         f"{FLOOR}",
         note,
     ]
@@ -332,7 +331,7 @@ def _points(
     against: str, inputs: Inputs, about: Mapping[str, Any]
 ) -> list[tuple[Of, Interval, Interval]]:
     """Return what a paper's points are of, and where they are."""
-    _, means = read_means(inputs, about)
+    _, means = inputs.read_scores(about)
     if against == "published":
         return [
             (of, Interval(value), single_run(means[of]))

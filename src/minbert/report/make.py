@@ -104,7 +104,6 @@ def _page(job: Job) -> dict[str, Any]:
         "in_words": in_words,
         "guess": GUESS,
         "favoured": FAVOURED[spec["selection_split"]],
-        "best": list(best_variants(papers, index)),
         "against_papers": list(against_papers(index)),
         "unlearned": unlearned(papers),
         "cases": cases(job, papers, index, where["commit"]),
@@ -123,13 +122,22 @@ def _page(job: Job) -> dict[str, Any]:
 
 
 def _paper(job: Job, paper: Paper) -> dict[str, Any]:
-    rows = table_rows(job, paper.about)
+    """Return what is shown of a paper, with its best variant by its own overall score on dev.
+
+    `ours` is the mean of that, `published` the best such score that the paper gives.
+    """
+    about, rows = paper.about, table_rows(job, paper.about)
+    best = next(iter(ranked(paper.scores, about["rule"])), None)
+    published = (row["published"].get("overall") for row in rows if row["split"] == "dev")
     return {
         **paper._asdict(),
+        "best": best and about["labels"][best.variant],
+        "ours": best and over_seeds(paper.scores, about["overall_tasks"])[best],
+        "published": max(filter(None, published), default=None),
         "rows": rows,
-        "sections": sections(paper.about, rows),
+        "sections": sections(about, rows),
         "worst": list(worst(job, paper)),
-        "remarks": [*remarks(paper.about, rows), *paper.about["footnotes"]],
+        "remarks": [*remarks(about, rows), *about["footnotes"]],
     }
 
 
@@ -188,26 +196,6 @@ def predicted(job: Job, paper: Paper, task: str) -> Predicted:
         for seed, score in by_seed.items()
     }
     return read_predicted(runs, task)
-
-
-def best_variants(papers: Sequence[Paper], index: Sequence[Line]) -> Iterator[dict[str, Any]]:
-    """Yield the best variant of each paper by its own overall dev score, if one has any.
-
-    `published` is the best overall score on dev that the paper gives.
-    """
-    for name, about, scores, _ in papers:
-        means = over_seeds(scores, about["overall_tasks"])
-        best = next(iter(ranked(scores, about["rule"])), None)
-        lines = (line for line in index if (line["paper"], line["split"]) == (name, "dev"))
-        yield {
-            "paper": name,
-            "rule": about["rule"],
-            "label": best and about["labels"][best.variant],
-            "ours": best and means[best],
-            "published": max(
-                (float(of) for line in lines if (of := line["overall_published"])), default=None
-            ),
-        }
 
 
 def against_papers(index: Sequence[Line]) -> Iterator[str]:
