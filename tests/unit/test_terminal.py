@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,4 +78,5 @@ def test_the_time_left_follows_the_pace_so_far(watched: Session, clock: SimpleNa
 def test_the_end_tells_where_the_results_are(watched: Session) -> None:
     report = watched.plan.root / "report.html"
     report.touch()
-    assert watched.places() == f"{report}\nminbert ui --results 'my results'"
+    ours = os.path.relpath(Path(sys.executable).with_name("minbert"))
+    assert watched.places() == f"{report}\n{ours} ui --results 'my results'"

@@ -267,7 +267,8 @@ class Session(logging.Handler):
         paths = [names / name for name in ("report.html", "tables", "figures")]
         lines = [str(path) for path in paths if path.exists()]
         if config.tracking.enabled:
-            lines.append(f"minbert ui --results {shlex.quote(config.results)}")
+            minbert = os.path.relpath(Path(sys.executable).with_name("minbert"))
+            lines.append(shlex.join([minbert, "ui", "--results", config.results]))
         return "\n".join(lines)
 
     def end(self, *, partial: bool = False) -> None:
