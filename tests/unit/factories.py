@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from planning import TWO_STAGES, planning_folder
 
-from minbert.evaluate.score import score_paper
+from minbert.evaluate.score import make
 from minbert.plan.describe import write
 from minbert.plan.outputs import load_plan
 from minbert.plan.plan import Plan
@@ -119,6 +119,8 @@ def score(
     blank = {"key": "own", "tasks": {}, "tried": [], "tuned_for": None, "best_of": [], "by": ""}
     spec = {"paper": "p", "rule": "plain", "single": None, "overall_tasks": OVERALL_TASKS}
     spec |= {"seeds": seeds, "variants": [blank | {"tested": False} | of for of in variants]}
-    job: Any = SimpleNamespace(spec=spec | more, need=need, needs=lambda _: labels)
-    pq.write_table(table := score_paper(job), path)
-    return table.to_pylist()
+    job: Any = SimpleNamespace(spec=spec | more, out=path.parent, need=need)
+    job.needs = lambda _: labels
+    make(job)
+    path.with_name("scores.parquet").rename(path)
+    return pq.read_table(path).to_pylist()

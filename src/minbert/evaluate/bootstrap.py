@@ -285,9 +285,10 @@ class Systems:
             if one.epochs >= least
         }
         paired, alone = (shared_spreads(self.rows, drawn, of) for of in (True, False))
-        for of in paired:
-            found[of] = found[of]._replace(paired=paired[of], alone=alone[of])
-        systems = {of.variant: one for of, one in found.items()}
+        systems = {
+            of.variant: one._replace(paired=paired.get(of), alone=alone.get(of))
+            for of, one in found.items()
+        }
         if found and not measure:
             guess = dict.fromkeys(next(iter(runs.values())), MAJORITY)
             systems[MAJORITY] = self._system({0: guess}, task)._replace(seeds=(), runs=())

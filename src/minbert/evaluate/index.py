@@ -18,10 +18,6 @@ from minbert.store.job import Job
 NAMES = ("paper", "table", "row", "variant", "split")
 """What tells published rows apart."""
 
-NOT_CONFIGURED = "not configured"
-"""The status of a row whose paper or variant no configured grid has."""
-MEASURES = "Accuracy for SST, para and other; Pearson r for STS; overall by the paper's own rule."
-
 
 def make(job: Job) -> None:
     """List every published row with its status and scores, as `index.csv` and `index.md`."""
@@ -30,7 +26,8 @@ def make(job: Job) -> None:
     lines, cells = [], [["Paper", "Table", "Row", "Split", "Status", "Published", "Ours"]]
     for row in job.spec["published"]:
         line = {name: row[name] for name in NAMES}
-        ours = found.get(tuple(map(str, line.values())), {"status": NOT_CONFIGURED})
+        # Of some rows, no configured grid has the paper or the variant.
+        ours = found.get(tuple(map(str, line.values())), {"status": "not configured"})
         line |= {name: ours.get(name) for name in ("status", "seeds", "backbone", "reason", "keys")}
         places = {"other": ours.get("other_task"), "overall": f"overall_{ours.get('overall_rule')}"}
         published, scores = [], []
@@ -48,7 +45,10 @@ def make(job: Job) -> None:
     write_csv(job.out / "index.csv", names, lines)
     parts = [f"{in_words(lines).capitalize()}."]
     if lines:
-        parts += [MEASURES, markdown_table(cells)]
+        measures = (
+            "Accuracy for SST, para and other; Pearson r for STS; overall by the paper's own rule."
+        )
+        parts += [measures, markdown_table(cells)]
     backbones = dict.fromkeys(line["backbone"] for line in lines if line["backbone"])
     parts += [f"Backbone: {markdown(name)}." for name in backbones]
     write_markdown(job.out / "index.md", "Every published row", parts)

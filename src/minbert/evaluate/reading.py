@@ -143,17 +143,6 @@ def read_scores(path: Path | str, paper: str) -> Scores:
     return found
 
 
-def tested(papers: Iterable[Scores]) -> dict[tuple[str, str, int], Score]:
-    """Return {(key, task, seed): score} of the runs whose dev scores are held against a floor."""
-    return {
-        (score.key, of.measure, seed): score
-        for scores in papers
-        for of, by_seed in scores.items()
-        for seed, score in by_seed.items()
-        if of.split == "dev" and score.learned is not None
-    }
-
-
 class Predicted(NamedTuple):
     """The labelled examples of dev: `ids` [n], `label` [n], and what runs predict of them.
 

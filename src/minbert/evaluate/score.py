@@ -43,12 +43,7 @@ REPORTED = {
 
 
 def make(job: Job) -> None:
-    """Score every run of a paper."""
-    write_file(job.out / "scores.parquet", score_paper(job))
-
-
-def score_paper(job: Job) -> pa.Table:
-    """Return the score table (`SCHEMA`) of a paper of which the plan says `spec` (`plan.outputs`).
+    """Write `scores.parquet` (`SCHEMA`) of a paper of which the plan says `spec` (`plan.outputs`).
 
     Dev is always scored; test only of a variant that is `tested`, on the rows that have a label, or
     get one from the job's `labels`. Each task has a row for each of its metrics; a split with all
@@ -86,7 +81,7 @@ def score_paper(job: Job) -> pa.Table:
                 for (where, task, metric), score in scores.items():
                     place = {"seed": seed, "split": where, "task": task, "metric": metric}
                     rows += [about | place | score._asdict()] * (where == split)
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
+    write_file(job.out / "scores.parquet", pa.Table.from_pylist(rows, schema=SCHEMA))
 
 
 def read_runs(job: Job) -> Runs:

@@ -267,8 +267,8 @@ def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> 
     return found
 
 
-def ranked(scores: Scores, rule: str, split: str = "dev") -> list[Of]:
-    """Return the rows' overall scores by `rule`, the highest mean over seeds first.
+def ranked(scores: Scores, rule: str) -> list[Of]:
+    """Return the rows' overall scores on dev by `rule`, the highest mean over seeds first.
 
     Rows that are the best of other variants are left out: they train nothing, and what they show
     is a choice among the others. The first variant in the table wins a tie.
@@ -276,6 +276,6 @@ def ranked(scores: Scores, rule: str, split: str = "dev") -> list[Of]:
     means = {
         of: fmean(score.value for score in by_seed.values())
         for of, by_seed in scores.items()
-        if of[1:] == (split, rule) and all(score.key for score in by_seed.values())
+        if of[1:] == ("dev", rule) and all(score.key for score in by_seed.values())
     }
     return sorted(means, key=lambda of: -means[of])

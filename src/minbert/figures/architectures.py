@@ -24,7 +24,7 @@ def architectures(_: Options, inputs: Inputs) -> Drawn:
     stages = [inputs.about["stages"][name][-1] for name in inputs.variants]
     counts = [stage["parameters"] for stage in stages]
     if not all(counts):
-        return None
+        raise style.NothingToShow
     arch = architecture_of(inputs.about["architecture"])
     figure, panels = style.panels(len(stages), 2.9, sharey=True)
     labels = inputs.variants.values()

@@ -32,7 +32,7 @@ def curves(options: Curves, inputs: Inputs) -> Drawn:
     views = {"scores": _scores, "runs": _runs, "tables": _tables, "cosines": _cosines}
     found = inputs.last_stages()
     if not found and options.show != "tables":
-        return None
+        raise style.NothingToShow
     return views.get(options.show, _loss)(options, inputs, found)
 
 
@@ -193,8 +193,6 @@ def _cosines(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     every = dict.fromkeys(of[1:] for recorded in found.values() for of in recorded)
     shown = [of for of in every if of[1] in (PAIR, AFTER)]
     shown += [(pair, _BY_LAYER) for pair, metric in every if metric == PAIR]
-    if not shown:
-        return None
     groups = [*dict.fromkeys(metric for _, metric in every if metric.startswith(f"{PAIR}/"))]
     layers = [group.replace("/", "_").rpartition("_")[2] for group in groups]
     ticks = [{"embeddings": "E", "pooler": "P"}.get(name, name) for name in layers]
@@ -242,9 +240,9 @@ def fusion_attention(options: Options, inputs: Inputs) -> Drawn:
                     of = label, task_title(task), adapters
                     table = tables.setdefault(of, pd.DataFrame())
                     table.loc[f"{layer} {place.replace('_', '-')}", adapter] = curve.mean().mean()
-    if not tables:
-        return None
-    figure, panels = style.panels(len(tables), 1.1 + 0.15 * max(map(len, tables.values())), 4)
+    figure, panels = style.panels(
+        len(tables), 1.1 + 0.15 * max(map(len, tables.values()), default=0), 4
+    )
     for axes, ((label, target, adapters), upwards) in zip(panels, tables.items(), strict=True):
         table = upwards[::-1].set_axis([style.shorten(at, 12) for at in adapters], axis=1)
         style.heat_map(axes, table, table.map("{:.2f}".format))

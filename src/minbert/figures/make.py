@@ -55,7 +55,10 @@ def draw(
 
 def drawn_kind(kind: str, options: Options, inputs: Inputs) -> tuple[Figure, list[str]]:
     """Return the figure that a kind makes, and the notes under it, at last on missing runs."""
-    figure, notes = load_part("figure", kind)(options, inputs) or (style.nothing(), [])
+    try:
+        figure, notes = load_part("figure", kind)(options, inputs)
+    except style.NothingToShow:
+        figure, notes = style.nothing(), []
     return figure, [*notes, *inputs.absent]
 
 

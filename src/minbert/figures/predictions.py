@@ -40,11 +40,9 @@ def panel_each(
         for name, label in inputs.variants.items()
         if (of_seeds := inputs.predictions(name).get(task))
     ]
-    if not files:
-        return None
+    figure, panels = style.panels(len(files), height)
     read = read_predicted(chain(*(paths for _, paths in files)), task)
     found = read.split([len(paths) for _, paths in files])
-    figure, panels = style.panels(len(files), height)
     for axes, (label, _), one in zip(panels, files, found, strict=True):
         tests = [against_floor(task, prediction, one.label) for prediction in one.prediction]
         lines = [style.shorten(label, 30), *draw(axes, one)]

@@ -19,8 +19,8 @@ from minbert.evaluate.seeds import Interval, over_seeds, rows_of
 from minbert.figures import style
 from minbert.spec.task import TASKS
 
-Drawn = tuple[Figure, list[str]] | None
-"""A figure, and the notes that belong under it; None if there is nothing to show yet."""
+Drawn = tuple[Figure, list[str]]
+"""A figure, and the notes that belong under it."""
 
 FLOOR = f"Floor: {GUESS}."
 CROSSED = f"\u00d7: not clearly above the floor ({GUESS})."

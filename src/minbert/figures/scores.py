@@ -95,8 +95,6 @@ def ranking(_: Options, inputs: Inputs) -> Drawn:
         for measure, found in inputs.means.items()
         if found.keys() & labels.keys()
     }
-    if not panels:
-        return None
     others = [label for name, label in inputs.variants.items() if name in there - labels.keys()]
     figure, note = draw_rows(labels, panels)
     return figure, [
@@ -109,8 +107,6 @@ def ranking(_: Options, inputs: Inputs) -> Drawn:
 def ladder(options: Ladder, inputs: Inputs) -> Drawn:
     """Draw the rows in their order, each compared with the row above or, if named, `over`."""
     labels = inputs.variants
-    if not inputs.means:
-        return None
     pairs = {name: options.over.get(name, above) for above, name in pairwise(labels)}
     steps = {n: step(labels[n], labels[other], options.names) for n, other in pairs.items()}
     panels = {f"{title_of(of)} gain": series for of, series in inputs.gains(pairs).items()}
@@ -163,7 +159,7 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
                 if name in found:
                     panels[title][label][name] = found[name]
     if not any(series["ours"] for series in panels.values()):
-        return None
+        raise style.NothingToShow
     labels = {n: f"{task_title(a)} \u2192 {task_title(b)}" for n, (a, b, _) in moved.items()}
     figure, note = draw_rows(labels, panels, zero=True)
     return figure, [
@@ -206,8 +202,6 @@ def stability(_: Options, inputs: Inputs) -> Drawn:
     A run of fewer epochs would look steady for its length alone, so it has no spread.
     """
     runs = inputs.last_stages()
-    if not runs:
-        return None
     panels: dict[str, Means] = {}
     for measure in inputs.measures(runs):
         last, best = dict[str, Interval](), dict[str, Interval]()
@@ -232,37 +226,36 @@ _ASIDE = 0.08  # of two values' distance: how far the points of two lines at one
 
 def _against(
     inputs: Inputs, lines: Sequence[tuple[str, Mapping[str, float]]], xlabel: str
-) -> tuple[Figure, str]:
-    """Return a figure with a panel for each measure, and the note on its points.
+) -> tuple[Figure, Means, str]:
+    """Return a figure with a panel for each measure, what they show, and the note on its points.
 
     A line has a label, and its variants stand at these places on the x axis.
     """
-    figure, panels = style.panels(len(inputs.means), 1.75, 2)
-    for axes, (measure, found) in zip(panels, inputs.means.items(), strict=True):
+    shown = replace(inputs, variants={name: "" for _, places in lines for name in places})
+    figure, panels = style.panels(len(shown.means), 1.75, 2)
+    for axes, (measure, found) in zip(panels, shown.means.items(), strict=True):
         for number, (label, places) in enumerate(lines):
             look = style.look(number)
-            shown = sorted(found.keys() & places, key=places.__getitem__)
-            at, means = [places[name] for name in shown], [found[name].mean for name in shown]
+            names = sorted(found.keys() & places, key=places.__getitem__)
+            at, means = [places[name] for name in names], [found[name].mean for name in names]
             axes.plot(at, means, **look | {"marker": ""})
-            for name in shown:
+            for name in names:
                 style.point(axes, places[name], found[name], look, label)
-        floors = inputs.draw_floors(axes, found, measure)
+        floors = shown.draw_floors(axes, found, measure)
         limits = style.ends(found.values(), floors)
         axes.set(xlabel=xlabel, ylabel=title_of(measure), ylim=limits)
-    return figure, points_note([one for found in inputs.means.values() for one in found.values()])
+    every = [one for found in shown.means.values() for one in found.values()]
+    return figure, shown.means, points_note(every)
 
 
 def sweep(options: Sweep, inputs: Inputs) -> Drawn:
     """Draw overall score and each task on dev, against a setting's values side by side."""
-    shown = replace(inputs, variants=dict.fromkeys(options.named(), ""))
-    if not shown.means:
-        return None
     ticks = sorted({x for of in options.lines.values() for x in of.values()})
     lines = []
     for number, (label, values) in enumerate(options.lines.items()):
         aside = _ASIDE * (number - (len(options.lines) - 1) / 2)
         lines.append((label, {name: ticks.index(x) + aside for name, x in values.items()}))
-    figure, note = _against(shown, lines, options.x)
+    figure, _, note = _against(inputs, lines, options.x)
     for axes in figure.axes:
         axes.set_xticks(range(len(ticks)), [f"{x:g}" for x in ticks])
     return figure, [
@@ -275,12 +268,9 @@ def score_parameters(_: Options, inputs: Inputs) -> Drawn:
     """Draw all variants of one paper: overall score and each task on dev, against parameters."""
     counts = {row["variant"]: row["parameters"] for row in inputs.about["rows"]}
     sizes = {name: counts[name] / 1e6 for name in inputs.variants if counts.get(name)}
-    shown = replace(inputs, variants={name: inputs.variants[name] for name in sizes})
-    if not shown.means:
-        return None
-    lines = [(label, {name: sizes[name]}) for name, label in shown.variants.items()]
-    figure, note = _against(shown, lines, "Parameters (millions)")
-    for axes, found in zip(figure.axes, shown.means.values(), strict=True):
+    lines = [(inputs.variants[name], {name: sizes[name]}) for name in sizes]
+    figure, shown, note = _against(inputs, lines, "Parameters (millions)")
+    for axes, found in zip(figure.axes, shown.values(), strict=True):
         x, means = zip(*sorted((sizes[name], one.mean) for name, one in found.items()), strict=True)
         best = np.maximum.accumulate(means)
         axes.step(x, best, where="post", **style.ZERO, label="front")
@@ -306,8 +296,6 @@ def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn:
             point = x, y, look, about["paper"] + ", on test" * test
             found[title_of(of.measure)].append(point)
     shown = {title: points for title, points in found.items() if points}
-    if not shown:
-        return None
     said, over = "Variants that were scored on test.", OVER
     if options.against == "published":
         said = "Numbers of the papers' tables, where we have a score on the same split."

@@ -30,6 +30,10 @@ FLOOR: Look = {"color": "0.35", "linestyle": ":", "linewidth": 0.9, "label": "fl
 ZERO: Look = {"color": "0.5", "linewidth": 0.8, "zorder": 1}  # where values are equal
 
 
+class NothingToShow(Exception):
+    """Of what a figure shows, no run or score is there yet."""
+
+
 def look(index: int) -> Look:
     """Return the look of series `index`: the first 56 all differ, then they repeat."""
     return LOOKS[index % len(LOOKS)]
@@ -51,8 +55,11 @@ def panels(
     """Return a figure of `count` panels, each `height` inches high, and their axes.
 
     A single panel is one column wide; several span both columns. The lowest have the `xlabel`.
-    Those of a `dense` figure have smaller texts. `more` is for `Figure.subplots`.
+    Those of a `dense` figure have smaller texts. `more` is for `Figure.subplots`. Raises
+    `NothingToShow` if there is none.
     """
+    if not count:
+        raise NothingToShow
     columns = min(count, columns)
     rows = -(-count // columns)
     if dense:

@@ -24,12 +24,12 @@ from minbert.evaluate.reading import (
     FAVOURED,
     GUESS,
     Predicted,
+    Score,
     Scores,
     over_runs,
     read_predicted,
     read_scores,
     score_title,
-    tested,
 )
 from minbert.evaluate.scoring import score_task
 from minbert.evaluate.seeds import Interval, over_seeds, ranked
@@ -216,6 +216,7 @@ def unlearned(papers: Sequence[Paper]) -> dict[str, Any]:
     floor, and `single` those below whose run predicts one class or number. `constant` and `low`
     name the cases below, variant by variant; the first those whose run predicts one class.
     """
+    runs: dict[tuple[str, str, int], Score] = {}
     cases: dict[bool, list[str]] = {True: [], False: []}  # by whether all predictions are the same
     for paper in papers:
         for of, by_seed in paper.trained.items():
@@ -229,8 +230,8 @@ def unlearned(papers: Sequence[Paper]) -> dict[str, Any]:
                         f"{TASKS[of.measure].title} {values}; floor {low[seeds[0]].floor:.3f} "
                         f"(seed {', '.join(map(str, seeds))})"
                     )
-    runs = tested(paper.scores for paper in papers).values()
-    below = [bool(score.constant) for score in runs if not score.learned]
+            runs |= {(of.measure, one.key, seed): one for seed, one in by_seed.items()}
+    below = [bool(one.constant) for one in runs.values() if not one.learned]
     counts = {"tested": len(runs), "above": len(runs) - len(below), "single": sum(below)}
     return {**counts, "constant": cases[True], "low": cases[False]}
 
