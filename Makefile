@@ -2,7 +2,7 @@
 # make test   the tests, in the same environment
 # make bench  speed against the alternatives; QUICK=1: the cases with goals, under 5 minutes
 # make study  the study's tables, figures and report from its bundles, without training (study/)
-# make study-train ROW=hybrid-bert/3-bert SEED=1  train a row of it anew and compare (PART=depths)
+# make study-train ROW=hybrid-bert/3-bert SEED=1  train a row of it anew and compare
 # make study-page  its tables, docs/study.md and pictures, after another bundle has come
 # make chaos  50 kills at random moments over a small grid (docs/pipeline.md)
 # make audit  100 random small changes of the code, none of which may leave a result stale
@@ -34,11 +34,8 @@ test: $(VENV)/.installed-test
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(BENCH)
 
-CONFIGURED := --configfile study/v1/settings.yaml study/minilm.yaml
+CONFIGURED := --configfile workflow/overlays/minilm.yaml study/study.yaml
 STUDY := --cores $(CORES) $(CONFIGURED)
-UNBUNDLE := $(BIN)/minbert unbundle --digests study/digests.json
-ADOPT := $(BIN)/minbert adopt --apply $(CONFIGURED)
-PARTS := depths gte tuned # study/PART.yaml, with runs in study/PART.zip and results in results/study-PART
 
 study: study-tables
 	$(BIN)/python study/tables.py compare
@@ -46,26 +43,22 @@ study: study-tables
 
 study-tables: study-runs
 	$(BIN)/snakemake all $(STUDY)
-	for part in $(PARTS); do $(BIN)/snakemake all $(STUDY) study/$$part.yaml || exit; done
 
 # Other code than theirs is accepted as workflow/accepted.yaml says.
 study-runs: $(VENV)/.installed
-	for bundle in study/seed-*.zip; do $(UNBUNDLE) $$bundle --results results/study || exit; done
-	$(ADOPT)
-	for part in $(PARTS); do \
-		$(UNBUNDLE) study/$$part.zip --results results/study-$$part && \
-		$(ADOPT) study/$$part.yaml || exit; done
+	for bundle in study/seed-*.zip; do \
+		$(BIN)/minbert unbundle $$bundle --results results/study || exit; done
+	$(BIN)/minbert adopt --apply $(CONFIGURED)
 
 study-page: study-tables $(VENV)/.installed-test
 	$(BIN)/python study/tables.py copy
 	cd tests && $(abspath $(BIN))/python -m pages.study && $(abspath $(BIN))/python -m pages.pictures study
 
-# The study's own scores of the row, then the row anew, on one thread as there, then both compared.
+# The study's own scores of the row, then the row anew, then both compared.
 study-train: row-given study-runs
-	$(BIN)/snakemake all $(STUDY) $(PART:%=study/%.yaml) --config only=$(ROW)
-	$(BIN)/snakemake all $(STUDY) $(PART:%=study/%.yaml) \
-		--config results=results/again only=$(ROW) seeds=[$(or $(SEED),1)] threads=1
-	$(BIN)/python study/again.py results/again results/study$(PART:%=-%) $(ROW)
+	$(BIN)/snakemake all $(STUDY) --config only=$(ROW)
+	$(BIN)/snakemake all $(STUDY) --config results=results/again only=$(ROW) seeds=[$(or $(SEED),1)]
+	$(BIN)/python study/again.py results/again results/study $(ROW)
 
 row-given:
 	$(if $(ROW),,$(error give a row: make study-train ROW=hybrid-bert/3-bert))

@@ -24,7 +24,7 @@ from minbert.evaluate.scoring import score_task
 
 STUDY = Path(__file__).parent
 RESULTS = STUDY.parent / "results" / "search"
-FILES = ("workflow/overlays/minilm.yaml", "study/minilm.yaml", "study/search.yaml")
+FILES = ("workflow/overlays/minilm.yaml", "study/study.yaml", "study/search.yaml")
 
 KINDS = {
     "minibert-unleashed/baseline": "one task after the other",
@@ -37,7 +37,7 @@ KINDS = {
     "minbert-downstream/r1": "heads",
 }
 FAILED = list(KINDS)[:3]
-"""The rows that stayed at their floor in study/v1."""
+"""The rows that stayed at their floor in the first study."""
 
 ENCODERS = [row for row, kind in KINDS.items() if kind not in ("adapters", "fusion", "heads")]
 """The rows that train the encoder. A lower factor is not tried for others: what is inserted into a

@@ -11,29 +11,26 @@ import argparse
 import re
 from collections.abc import Iterator, Mapping
 from difflib import unified_diff
-from functools import cache
 from itertools import islice
 from pathlib import Path
 
 from minbert.base.files import write_text
 from minbert.store.plans import ADOPTED, adoptions
 
-TABLES, RESULTS = Path("study/tables"), Path("results")
+TABLES, RESULTS = Path("study/tables"), Path("results/study")
 KEYS = re.compile(r"\b[0-9a-f]{16}(?: [0-9a-f]{16})*\b")
 
 
-def tables() -> Iterator[tuple[Path, Path, str]]:
-    """Yield the path of each kept table, that of the one that was made, and the text of this."""
-    for table in sorted(TABLES.rglob("*.*")):
-        part = table.parent.relative_to(TABLES).name
-        root = RESULTS / (f"study-{part}" if part else "study")
-        made = root / ("only/tables" if part else "tables") / table.name
+def tables() -> Iterator[tuple[Path, str]]:
+    """Yield the path of each kept table, and the text of the one that was made."""
+    first = first_keys(RESULTS)
+    for table in sorted(TABLES.iterdir()):
+        made = RESULTS / "tables" / table.name
         if not made.is_file():
             raise SystemExit(f"{made}: there is no such file, and study/tables has it: make study")
-        yield table, made, with_first_keys(made.read_bytes().decode(), first_keys(root))
+        yield table, with_first_keys(made.read_bytes().decode(), first)
 
 
-@cache
 def first_keys(root: Path) -> Mapping[str, str]:
     """Return {key: first key} of the trainings under the results `root` that were carried over."""
     folders = (path.parent for path in root.glob(f"store/train/*/seed*/{ADOPTED}"))
@@ -47,16 +44,17 @@ def with_first_keys(text: str, first: Mapping[str, str]) -> str:
 
 def compare() -> None:
     """Stop at a table that is not the same to the byte."""
-    for table, made, text in tables():
+    for table, text in tables():
         kept = table.read_bytes().decode()
         if text != kept:
             sides = (side.splitlines(keepends=True) for side in (kept, text))
-            raise SystemExit("".join(islice(unified_diff(*sides, str(table), str(made), n=0), 12)))
+            lines = unified_diff(*sides, f"{table}, kept", f"{table}, made", n=0)
+            raise SystemExit("".join(islice(lines, 12)))
 
 
 def copy() -> None:
     """Keep what was made."""
-    for table, _, text in tables():
+    for table, text in tables():
         write_text(table, text)
 
 

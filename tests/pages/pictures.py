@@ -28,7 +28,6 @@ PICTURES = {
         "study/figures/all/published-reproduced": "study-published",
         "study/figures/adapter-fusion/transfer": "study-transfer",
         "study/figures/minibert-unleashed/ladder": "study-ladder",
-        "study-depths/only/figures/hybrid-bert/sharing-depth": "study-depths",
     },
 }
 """Figures under `results`, by what draws them, and their names in the documentation.

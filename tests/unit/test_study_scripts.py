@@ -89,16 +89,13 @@ FIRST, SECOND, THIRD, OTHER = ("f" * 16, "a" * 16, "1" * 16, "c" * 16)
 
 
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Leave kept tables, and made ones of results that went from `FIRST` to `THIRD`."""
+    """Leave a kept table, and a made one of results that went from `FIRST` to `THIRD`."""
     monkeypatch.setattr(tables, "TABLES", tmp_path / "kept")
     monkeypatch.setattr(tables, "RESULTS", tmp_path / "made")
-    tables.first_keys.cache_clear()
     history = [{"from": FIRST, "to": SECOND}, {"from": SECOND, "to": THIRD}]
-    for root, at in {"study": "tables", "study-gte": "only/tables"}.items():
-        write_json(tmp_path / "made" / root / f"store/train/{THIRD}/seed1" / ADOPTED, history)
-        write_text(tmp_path / "made" / root / at / "p.csv", text)
-    for kept in ("kept/p.csv", "kept/gte/p.csv"):
-        write_text(tmp_path / kept, f"keys,sst\r\n{OTHER} {FIRST},0.5\r\n")
+    write_json(tmp_path / "made" / f"store/train/{THIRD}/seed1" / ADOPTED, history)
+    write_text(tmp_path / "made/tables/p.csv", text)
+    write_text(tmp_path / "kept/p.csv", f"keys,sst\r\n{OTHER} {FIRST},0.5\r\n")
 
 
 @pytest.mark.parametrize(
@@ -116,18 +113,17 @@ def test_tables_are_compared_by_the_keys_of_the_bundles(
 ) -> None:
     made(tmp_path, monkeypatch, text)
     if not same:
-        with pytest.raises(SystemExit, match=r"kept/gte/p\.csv"):
+        with pytest.raises(SystemExit, match=r"kept/p\.csv"):
             tables.compare()
     tables.copy()
     tables.compare()
-    kept = (tmp_path / "kept" / "p.csv").read_bytes().decode()
-    assert THIRD not in kept and kept == (tmp_path / "kept" / "gte" / "p.csv").read_bytes().decode()
+    assert THIRD not in (tmp_path / "kept" / "p.csv").read_bytes().decode()
 
 
 def test_a_table_that_was_not_made_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made(tmp_path, monkeypatch, "")
-    (tmp_path / "made" / "study-gte" / "only" / "tables" / "p.csv").unlink()
-    with pytest.raises(SystemExit, match=r"only/tables/p\.csv: there is no such file.*make study"):
+    (tmp_path / "made/tables/p.csv").unlink()
+    with pytest.raises(SystemExit, match=r"tables/p\.csv: there is no such file.*make study"):
         tables.copy()

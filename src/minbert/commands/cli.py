@@ -114,10 +114,7 @@ COMMANDS = {
     "unbundle": Command(
         "publish.bundle:unbundle",
         "import the finished runs of a bundle",
-        {
-            "path": _path("the bundle", "FILE"),
-            "--digests": _path("checksums of the data behind runs of minbert 0.2", "FILE"),
-        },
+        {"path": _path("the bundle", "FILE")},
     ),
     "ui": Command(
         "track.store:serve",

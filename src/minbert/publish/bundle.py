@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json, whole, write_json
+from minbert.base.files import read_json, whole
 from minbert.base.locks import results_lock
 from minbert.base.progress import counted, shown_size
 from minbert.base.version import VERSION
@@ -37,7 +37,7 @@ from minbert.data.parquet import read_file, write_file
 from minbert.publish.checks import check_run, put, refusing
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.task import BUILT_IN, TASKS, use_tasks_of
-from minbert.store.node import KINDS, digest, finished, key_of, seed_folders
+from minbert.store.node import KINDS, finished, key_of, seed_folders
 from minbert.store.plans import (
     ADOPTED,
     adoptions,
@@ -154,12 +154,10 @@ def _contents(
         yield name, small_bytes(table)
 
 
-def unbundle(root: Path, path: Path, digests: Path | None = None) -> str:
+def unbundle(root: Path, path: Path) -> str:
     """Take the bundle at `path` into the results folder `root`.
 
-    Says how many of its runs are new, and how many were there and stay as they are. `digests`
-    names a file that says what runs were trained on whose records do not say it: {`tokens`:
-    {key: {`splits`: as of `task_digests`}}, `backbone`: {key: digest}}.
+    Says how many of its runs are new, and how many were there and stay as they are.
 
     Everything is unpacked in the store, which may be a link to another disk, and checked first.
     Raises `UserError` with the reason if anything in it is not as `bundle` writes it, or while a
@@ -172,8 +170,7 @@ def unbundle(root: Path, path: Path, digests: Path | None = None) -> str:
         staged.mkdir(parents=True)
         try:
             with refusing("nothing is imported"):
-                said = read_json(digests) if digests else {}
-                results = _checked(path, staged, said)
+                results = _checked(path, staged)
             for file in (staged / "spec").glob("*.json"):
                 write_description(root, read_json(file))
             for folder in results:
@@ -187,11 +184,8 @@ def unbundle(root: Path, path: Path, digests: Path | None = None) -> str:
     return f"{root}: {new}; `minbert plan` says what is left to run"
 
 
-def _checked(path: Path, staged: Path, said: Mapping[str, Any]) -> list[Path]:
-    """Unpack a bundle, and return the folders of its results.
-
-    Runs get ids and labels, and records of minbert 0.2 what the runs were trained on.
-    """
+def _checked(path: Path, staged: Path) -> list[Path]:
+    """Unpack a bundle, give its runs ids and labels, and return the folders of its results."""
     listed = unpack(path, staged)
     if hidden := BUILT_IN.keys() & {task["name"] for task in listed.get("tasks", [])}:
         raise ValueError(f"defines the task '{min(hidden)}', which is built in")
@@ -201,7 +195,7 @@ def _checked(path: Path, staged: Path, said: Mapping[str, Any]) -> list[Path]:
     results = []
     for file in specs:
         described = described_in(file)
-        kind, key, needs = (described[name] for name in ("kind", "key", "needs"))
+        kind, key = described["kind"], described["key"]
         if key != (content := key_of(described)):
             raise ValueError(f"{file.name} does not match its key: its content has {content}")
         if kind != "train":
@@ -210,18 +204,6 @@ def _checked(path: Path, staged: Path, said: Mapping[str, Any]) -> list[Path]:
         for folder in seed_folders(staged / kind / key).values():
             table = folder / "predictions.parquet"
             write_file(table, restored(read_file(table), rows))
-            record = read_json(folder / "run.json")
-            if "format" not in record:
-                if not said:
-                    raise ValueError("has records of minbert 0.2; name their --digests")
-                record |= {"format": 1, "code": digest(described["code"])}
-                record["backbone"] = said["backbone"][needs[f"backbone.{WEIGHTS}"]["key"]]
-                record["data"] = {
-                    name.removeprefix("tokens."): said["tokens"][need["key"]]["splits"]
-                    for name, need in needs.items()
-                    if need["kind"] == "tokens"
-                }
-                write_json(folder / "run.json", record)
             check_run(folder, described)
             results.append(folder)
     return results
