@@ -1,6 +1,6 @@
-"""docs/study.md, and what README says of the study: tables and numbers, from the study's own.
+"""docs/study.md, and what README.md and study/README.md say of the study: tables and numbers.
 
-`cd tests && python -m pages.study` fills them in; a test holds both pages to them. A table stands
+`cd tests && python -m pages.study` fills them in; a test holds the pages to them. A table stands
 between the lines `<!-- NAME ARGUMENTS -->` and `<!-- end -->`, where NAME is one of `TABLES`. A
 number in a sentence is a link to where it is from, `[.471](PATH "NAME ARGUMENTS")`, with one of
 `NUMBERS`.
@@ -12,10 +12,11 @@ import re
 
 from minbert.base.files import write_text
 
+from .study_bundles import ROOT, STUDY
 from .study_numbers import NUMBERS
-from .study_tables import LISTS, ROOT, TABLES
+from .study_tables import LISTS, TABLES
 
-PAGE, README = PAGES = (ROOT / "docs" / "study.md", ROOT / "README.md")
+PAGE, README, RUNS = PAGES = (ROOT / "docs/study.md", ROOT / "README.md", STUDY / "README.md")
 BLOCK = r"<!-- ([a-z][^>]*?) -->\n.*?<!-- end -->"
 NUMBER = r'\[[^]\n]*\](\([^\s)]+ "([^"]+)"\))'
 
@@ -27,7 +28,7 @@ def filled(page: str) -> str:
         name, *arguments = found[1].split()
         heads, *rows = TABLES[name](*arguments)
         if name in LISTS:
-            lines = [f"- {what}: {why} ({evidence})." for what, why, evidence in rows]
+            lines = [f"- {what}: {why}{f' ({of})' * bool(of)}." for what, why, of in rows]
         else:
             lines = [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows)]
         return "\n".join([f"<!-- {found[1]} -->", *lines, "<!-- end -->"])

@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import zipfile
 from collections.abc import Callable, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import yaml
+from scipy.stats import mannwhitneyu
 
 from minbert.evaluate.text import read_csv
+from minbert.spec.config import load_config
 from minbert.spec.task import TASKS as KNOWN
 
+from .study_bundles import ROOT, STUDY, labels, read, read_runs, reports
 from .study_tables import (
     MINUS,
-    PAPERS,
-    ROOT,
-    STUDY,
     TASKS,
-    at_floor,
     claimed,
-    published_above,
+    devices,
     ranks,
     row_of,
-    table,
+    rows_reached,
     verdicts,
 )
 
-BUNDLES = sorted(STUDY.glob("seed-*.zip"))
-CONFIGURED = ("workflow/overlays/minilm.yaml", "study/study.yaml")
+CONFIGURED = (ROOT / "workflow/overlays/minilm.yaml", STUDY / "study.yaml")
 
 
 def short(value: float, sign: str = "") -> str:
@@ -44,18 +36,21 @@ def short(value: float, sign: str = "") -> str:
 
 def of_claim(name: str, task: str) -> dict[str, str]:
     """Return the claim of PAPER/VARIANT/AGAINST on the scores of a task, by the first of others."""
-    (one,) = (
+    found = [
         one
         for one in claimed()
         if name == f"{one['paper']}/{one['variant']}/{one['against'].split()[0]}"
         and (one["task"], one["measure"]) == (task, "")
-    )
-    return one
+    ]
+    assert len(found) == 1, f"there are {len(found)} claims about {name} on {task}"
+    return found[0]
 
 
 def gain_of(name: str, task: str, column: str = "difference") -> str:
     """Return the difference of a claim (`of_claim`), ours or the paper's."""
-    return short(float(of_claim(name, task)[column]), "+")
+    of = of_claim(name, task)
+    assert of[column], f"{name} on {task}: {of['verdict']}, so its sentence is to be rewritten"
+    return short(float(of[column]), "+")
 
 
 def claims_of(paper: str, said: str = "claims") -> str:
@@ -72,15 +67,9 @@ def rank_of(paper: str, task: str) -> str:
 
 
 def above_floors(which: str) -> str:
-    """Return how many scores of rows are `due`, as the paper's is clearly above, or `above`."""
-    due = [
-        at_floor(row, task) * 2 < row[f"{task}_n"]
-        for paper in PAPERS
-        for row in table(paper).to_dict("records")
-        for task in TASKS
-        if row[f"{task}_n"] > 0 and published_above(row, task)
-    ]
-    return str(len(due) if which == "due" else sum(due))
+    """Return how many scores are `due`, as the paper's is clearly above its floor, or `above`."""
+    *_, (*_, counts, _, _) = rows_reached()
+    return counts.split(" of ")[which == "due"]
 
 
 def rows_of(status: str) -> str:
@@ -90,68 +79,18 @@ def rows_of(status: str) -> str:
 
 
 def setting(path: str) -> str:
-    """Return what the study's configuration sets at a path of keys."""
-    found: Any = {}
-    for file in CONFIGURED:
-        found |= yaml.safe_load((ROOT / file).read_text("utf-8"))
+    """Return what the study's configuration sets at a path of keys; of several, their number."""
+    found: Any = load_config(CONFIGURED).model_dump()
     for key in path.split("."):
         found = found[key]
-    return f"{len(found) if isinstance(found, list) else found:g}"
+    return f"{len(found) if isinstance(found, tuple) else found:g}"
 
 
-@cache
-def bundled() -> dict[str, Path]:
-    """Return {name: bundle} of the files in the bundles."""
-    found = {}
-    for path in BUNDLES:
-        with zipfile.ZipFile(path) as archive:
-            found |= dict.fromkeys(archive.namelist(), path)
-    return found
-
-
-def read_bundled(name: str) -> bytes:
-    """Return a file of the bundles."""
-    with zipfile.ZipFile(bundled()[name]) as archive:
-        return archive.read(name)
-
-
-def examples(task: str, split: str) -> str:
-    """Return how many examples a split has, by the reports on data."""
-    names = [name for name in bundled() if name.endswith("/report.json")]
-    (found,) = (one for one in map(json.loads, map(read_bundled, names)) if one["task"] == task)
-    return f"{found['rows'][split]:,}"
-
-
-@cache
-def runs() -> pd.DataFrame:
-    """Return the device and the seconds of every training in the bundles."""
-    lines = []
-    for name in bundled():
-        if name.endswith("/run.json"):
-            _, key, seed, _ = name.split("/")
-            of = json.loads(read_bundled(name))
-            device = "GPU" if "NVIDIA" in of["environment"]["device"] else "CPU"
-            lines.append((key, seed, device, of["outcome"]["seconds"]))
-    return pd.DataFrame(lines, columns=["key", "seed", "device", "seconds"])
-
-
-def read_runs(key: str, file: str, task: str, **of: str) -> list[pd.DataFrame]:
-    """Return what a table of each seed's training has of a task on dev, where it is `of`."""
-    rows = [*{"split": "dev", "task": task, **of}.items()]
-    filters = [(column, "==", value) for column, value in rows]
-    seeds = runs().query("key == @key")["seed"]
-    names = (f"train/{key}/{seed}/{file}" for seed in seeds)
-    return [pd.read_parquet(io.BytesIO(read_bundled(name)), filters=filters) for name in names]
-
-
-def trainings(device: str) -> str:
-    """Return how many trainings were made on a device: `GPU` or `CPU`."""
-    return str((runs()["device"] == device).sum())
-
-
-def hours(device: str) -> str:
-    """Return how long the trainings on a device took, each for itself."""
-    return f"{runs().query('device == @device')['seconds'].sum() / 3600:.1f}"
+def device(name: str, column: str) -> str:
+    """Return a column of the table `runs` for the device whose name ends with a word."""
+    heads, *lines = devices()
+    (line,) = (line for line in lines if line[0].endswith(name))
+    return line[heads.index(column)]
 
 
 def stage(row: str, task: str) -> str:
@@ -161,7 +100,7 @@ def stage(row: str, task: str) -> str:
     """
     key, metric = row_of(row)["keys"], KNOWN[task].metric
     while True:
-        described = json.loads(read_bundled(f"spec/train-{key}.json"))
+        described = json.loads(read(f"spec/train-{key}.json"))
         if described["title"].partition(" ")[0].endswith(f"/{task}"):
             break
         key = described["needs"]["start"]["key"]
@@ -175,6 +114,19 @@ def predicted(row: str, task: str) -> str:
     return short(float(np.mean([table["prediction"].mean() for table in tables])))
 
 
+def auc(row: str, task: str) -> str:
+    """Return the mean area under the ROC curve of a row's dev scores for a task of two classes.
+
+    That is how often a pair of class 1 scores higher than one of class 0 (Hanley & McNeil 1982).
+    """
+    found, label = [], labels(task)
+    for table in read_runs(row_of(row)["keys"], "predictions.parquet", task):
+        scores, is_one = np.array([*table["scores"]])[:, 0], label[table["row"]].to_numpy() == 1
+        found.append(mannwhitneyu(scores[is_one], scores[~is_one]).statistic)
+        found[-1] /= is_one.sum() * (~is_one).sum()
+    return short(float(np.mean(found)))
+
+
 NUMBERS: Mapping[str, Callable[..., str]] = {
     "score": lambda row, task: short(row_of(row)[f"{task}_mean"]),
     "published": lambda row, task: short(row_of(row)[f"{task}_published"]),
@@ -186,9 +138,10 @@ NUMBERS: Mapping[str, Callable[..., str]] = {
     "floors": above_floors,
     "rows": rows_of,
     "setting": setting,
-    "examples": examples,
-    "trainings": trainings,
-    "hours": hours,
+    "examples": lambda task, split: f"{reports()[task]['rows'][split]:,}",
+    "trainings": lambda name: device(name, "trainings"),
+    "hours": lambda name: device(name, "hours, each for itself"),
     "stage": stage,
     "predicted": predicted,
+    "auc": auc,
 }

@@ -7,30 +7,54 @@ from pathlib import Path
 
 import pytest
 from pages.study import BLOCK, NUMBER, PAGE, PAGES, README, filled
+from pages.study_bundles import STUDY
 from pages.study_numbers import rows_of
-from pages.study_tables import STUDY, claimed, outside, reasons, why_different
+from pages.study_tables import about, claimed, outside, reasons, why_different
 
-from minbert.evaluate.claims import FAILS
+from minbert.evaluate.claims import FAILS, NOISE
 from minbert.evaluate.index import in_words
 from minbert.evaluate.text import read_csv
 from minbert.spec.published import FIGURES
 
-NAMES = r"all-MiniLM-L6-v2|Apache 2\.0|[13]-bert|\bR\d+\b|BERT-base|H200|1e-5|r = 0|S17-2001"
+NAMES = r"all-MiniLM-L6-v2|Apache 2\.0|fp32|[13]-bert|\bR\d+\b|H200|1e-5|r = 0\b"
 """What has digits, and is no number that a run could change."""
 
-ELSEWHERE = {
-    "3,250": "captions of the STS benchmark, by its readme",
-    "8,628": "pairs of the STS benchmark, by its readme",
-    "20": "epochs of the longest rows that 800 steps stand for (workflow/overlays/minilm.yaml)",
-    "10": "epochs of a first task in adapter-fusion's paper",
-    "283,010": "its pairs of paraphrases",
-    "32": "times that SR repeats the small sets in minibert-unleashed's paper",
-    "1": "the largest cosine",
-    "5": "the largest label of STS",
-    "15": "trainings at once on the GPU",
-    "95": "per cent of an interval",
+ELSEWHERE = (
+    "train on 283,010 and the others on the course's 141,506",
+    "own 5 %: that at least one verdict on the four papers is wrong by chance may be up to 19 %",
+    "178 of the 863 STS dev pairs",  # by the course's index, which is the STS benchmark's
+    "15 at once",
+    "95 % intervals",
+    "where the papers have thousands",
+    "where the paper takes 10 epochs (of paraphrases, of 283,010 pairs)",
+    "At ten times the rate",
+    "At a tenth and a hundredth of the rate",
+    "run had .220, which is below the floor",
+    "cannot exceed 1 but the labels go up to 5",
+    "all cosines to 1:",
+    "cosine is above 0 for nearly",
+    "are nearly all above 0",
+    "With its own, .220, SR would gain .106",
+    "32 times as often",
+)
+"""Where a sentence has a number that no run, table or setting has."""
+
+SOME = r"\d|\b(?:ten|twice|third|quarter|fifth|tenth|hundredth|thousands?|millions?|billions?)\b"
+
+UNCLEAR = {
+    "makes no clear difference": (
+        "minibert-unleashed/rss-mp-gs/rss-mp",
+        "minbert-downstream/r8/r4",
+    ),
+    "No loss or gain on the second task is clear": (
+        *("adapter-fusion/lmrd-to-sst/full-mean", "adapter-fusion/lmrd-to-sts/full-mean"),
+        *("adapter-fusion/para-to-sst/full-mean", "adapter-fusion/para-to-sts/full-mean"),
+        *("adapter-fusion/sts-to-sst/full-mean", "adapter-fusion/sst-to-sts/full-mean"),
+    ),
+    "They show no clear difference from training": ("adapter-fusion/adapter/full-mean",),
+    "fusing them adds nothing clear": ("adapter-fusion/adapter-fusion/adapter",),
 }
-"""Numbers on the page that no run, table or setting has, and what of."""
+"""What the page says of claims that are within noise."""
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -41,12 +65,24 @@ def test_a_page_has_the_tables_and_numbers_of_the_study(path: Path) -> None:
 
 def test_no_other_number_is_in_their_sentences() -> None:
     page = re.sub(BLOCK, "", PAGE.read_text("utf-8"), flags=re.DOTALL)
-    about, *_ = README.read_text("utf-8").partition("## Two commands")
+    about = README.read_text("utf-8").partition("## Two commands")[0].partition("![")[2]
     why = [why["reason"] for part in reasons().values() for why in part]
-    prose = "\n".join([page, about, *why])
+    prose = " ".join("\n".join([page, about, *why]).split())
     for known in (NUMBER, NAMES, r"\]\([^)]*\)"):
         prose = re.sub(known, "", prose)
-    assert {*re.findall(r"\.?\d[\d,.]*\d|\.?\d", prose)} == {*ELSEWHERE}
+    for phrase in ELSEWHERE:
+        assert phrase in prose, f"no longer there: {phrase}"
+        prose = prose.replace(phrase, "")
+    found = [prose[max(0, at.start() - 40) : at.end() + 20] for at in re.finditer(SOME, prose)]
+    assert not found
+
+
+def test_what_the_page_calls_unclear_is_within_noise() -> None:
+    page = " ".join(PAGE.read_text("utf-8").split())
+    for words, names in UNCLEAR.items():
+        assert words in page
+        found = {one["verdict"] for name in names for one in about(name) if not one["measure"]}
+        assert found == {NOISE}, words
 
 
 def test_the_rows_that_the_index_calls_scored_are_counted() -> None:
