@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import mannwhitneyu
 
+from minbert.evaluate import claims
 from minbert.evaluate.text import read_csv
 from minbert.spec.config import load_config
 from minbert.spec.task import TASKS as KNOWN
@@ -132,7 +133,7 @@ NUMBERS: Mapping[str, Callable[..., str]] = {
     "published": lambda row, task: short(row_of(row)[f"{task}_published"]),
     "gain": gain_of,
     "published-gain": lambda name, task: gain_of(name, task, "published_difference"),
-    "verdict": lambda name, task: of_claim(name, task)["verdict"],
+    "verdict": lambda name, task: claims.cells(of_claim(name, task))[-1],
     "claims": claims_of,
     "rank": rank_of,
     "floors": above_floors,
