@@ -42,15 +42,15 @@ def reports() -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def runs() -> pd.DataFrame:
-    """Return the key, seed, device and seconds of every training."""
+    """Return the key, seed, device, seconds and best score of every training."""
     lines = []
     for name in bundled():
         if name.endswith("/run.json"):
             _, key, seed, _ = name.split("/")
             of = json.loads(read(name))
             device = of["environment"]["device"].replace("cpu", "CPU")
-            lines.append((key, seed, device, of["outcome"]["seconds"]))
-    return pd.DataFrame(lines, columns=["key", "seed", "device", "seconds"])
+            lines.append((key, seed, device, *map(of["outcome"].get, ("seconds", "best_score"))))
+    return pd.DataFrame(lines, columns=["key", "seed", "device", "seconds", "best"])
 
 
 def read_runs(keys: str, file: str, task: str, **of: str) -> list[pd.DataFrame]:

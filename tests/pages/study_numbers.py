@@ -15,7 +15,7 @@ from minbert.evaluate.text import read_csv
 from minbert.spec.config import load_config
 from minbert.spec.task import TASKS as KNOWN
 
-from .study_bundles import ROOT, STUDY, labels, read, read_runs, reports
+from .study_bundles import ROOT, STUDY, labels, read, read_runs, reports, runs
 from .study_tables import (
     MINUS,
     TASKS,
@@ -115,6 +115,16 @@ def predicted(row: str, task: str) -> str:
     return short(float(np.mean([table["prediction"].mean() for table in tables])))
 
 
+def apart(how: str) -> str:
+    """Return how far the best scores of trainings with several seeds are apart.
+
+    `how` is a statistic of pandas over them: `count`, `median`, `max`.
+    """
+    ranges = runs().groupby("key")["best"].agg(lambda of: np.ptp(of) if len(of) > 1 else np.nan)
+    found = getattr(ranges, how)()
+    return str(found) if how == "count" else short(float(found))
+
+
 def auc(row: str, task: str) -> str:
     """Return the mean area under the ROC curve of a row's dev scores for a task of two classes.
 
@@ -145,4 +155,5 @@ NUMBERS: Mapping[str, Callable[..., str]] = {
     "stage": stage,
     "predicted": predicted,
     "auc": auc,
+    "apart": apart,
 }
