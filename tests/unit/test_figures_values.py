@@ -63,7 +63,7 @@ def test_long_bars_do_not_squeeze_the_points_together() -> None:
     short, long = Interval(0.4, 0.3, 0.5, 2), Interval(0.8, -2.0, 3.6, 2)
     low, high = style.ends([short, long])
     assert low <= 0.3 and 0.8 < high <= 1.0, "the short bar in whole, the long one cut"
-    low, high = style.ends([Interval(0.5)], [0.51])
+    low, high = style.ends([Interval(0.5), Interval(0.51)])
     assert high - low == pytest.approx(0.2), "small differences stay small"
 
 

@@ -44,9 +44,17 @@ SURE[:, 0, 0], SURE[:, 1, 3] = [0.6, 0.4, 0.2], [0.9, 0.3, 0.0]
 @pytest.mark.parametrize(
     ("task", "label", "prediction", "scores", "said", "error", "right"),
     [
-        ("sst", [0, 3], [[0, 3], [0, 1], [2, 1]], SURE, [0, 1], [0.6, 0.6], [2, 1]),
+        ("sst", [0, 3], [[0, 3], [0, 1], [2, 1]], SURE, [0, 1], [0.6, 0.6], [2 / 3, 1 / 3]),
         # A lean bundle has no probabilities of classes: an error is 1 or 0.
-        ("sst", [0, 3], [[0, 3], [0, 1], [2, 1]], SURE[:, :, :0], [0, 1], [1 / 3, 2 / 3], [2, 1]),
+        (
+            "sst",
+            [0, 3],
+            [[0, 3], [0, 1], [2, 1]],
+            SURE[:, :, :0],
+            [0, 1],
+            [1 / 3, 2 / 3],
+            [2 / 3, 1 / 3],
+        ),
         (
             "para",
             [1, 0],
@@ -54,7 +62,7 @@ SURE[:, 0, 0], SURE[:, 1, 3] = [0.6, 0.4, 0.2], [0.9, 0.3, 0.0]
             [[[0.8], [0.3]], [[0.4], [0.1]]],
             [0, 0],
             [0.4, 0.2],
-            [1, 2],
+            [0.5, 1],
         ),
         (
             "sts",
@@ -63,7 +71,7 @@ SURE[:, 0, 0], SURE[:, 1, 3] = [0.6, 0.4, 0.2], [0.9, 0.3, 0.0]
             [[[1.4], [2]], [[1.6], [5]]],
             [1.5, 3.5],
             [0.5, 1.5],
-            [1, 0],
+            [0.5, 0],
         ),
     ],
 )
@@ -86,7 +94,8 @@ def test_the_worst_examples_have_the_largest_mean_error(
     over = over_runs("para", one)
     first = next(row for row in rows if row["task"] == "Paraphrase")
     assert first["error"] == f"{over.error.max():.2f}"
-    assert first["right"] == f"{over.right[over.error.argmax()]:.0f} of {len(one.prediction)}"
+    runs = len(one.prediction)
+    assert first["right"] == f"{over.right[over.error.argmax()] * runs:.0f} of {runs}"
     texts = [row["texts"] for row in rows if row["task"] == "Paraphrase"]
     assert all(len(pair) == 2 and pair[1].startswith("another ") for pair in texts)
     assert any(HARM in first and "[31m" in first and "\x1b" not in first for first, _ in texts)

@@ -34,7 +34,6 @@ from minbert.evaluate.scoring import (
     weight,
 )
 from minbert.evaluate.seeds import Row, Spread, Trainings, own_spread, shared_spreads
-from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.published import MAJORITY
 from minbert.spec.task import BUILT_IN, TASKS
 
@@ -108,13 +107,13 @@ class Estimate(NamedTuple):
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Return the interval that excludes the true difference with probability `level`."""
-        half = float(stdtrit(self.freedom, 1 - level / 2)) * self.error
+        half = stdtrit(self.freedom, 1 - level / 2) * self.error
         return self.value - half, self.value + half
 
     def detectable(self, level: float = LEVEL) -> float:
         """Return the true difference that a test at `level` finds with probability `POWER`."""
         factors = stdtrit(self.freedom, 1 - level / 2) + stdtrit(self.freedom, POWER)
-        return float(factors) * self.error
+        return factors * self.error
 
     def seeds_needed(self, distance: float, seeds: int, level: float = LEVEL) -> int | None:
         """Return how many seeds each side needs for a test at `level` to find `distance`.
@@ -126,7 +125,7 @@ class Estimate(NamedTuple):
         for n in range(seeds + 1, MOST_SEEDS + 1):
             error = np.sqrt(self.of_examples + self.of_seeds / n)
             freedom = max(n - 1, self.freedom * (n - 1) / (seeds - 1))
-            if float(stdtrit(freedom, 1 - level / 2)) * error <= distance:
+            if stdtrit(freedom, 1 - level / 2) * error <= distance:
                 return n
         return None
 
@@ -215,20 +214,18 @@ def standard_error(task: str, prediction: ArrayLike, label: ArrayLike) -> float 
     n = len(true)
     metric = TASKS[task].metric
     if metric == "accuracy":
-        right = float(np.mean(predicted == true))
+        right = np.mean(predicted == true)
         return float(np.sqrt(right * (1 - right) / n))
     if metric in CORRELATIONS and 0 in (predicted.std(), true.std()):
         return None
     if metric != "pearson":
         return float(resampled(task, predicted[None], true)[1:].std())
     x, y = _standardised(np.vstack([predicted, true]))
-    influence = x * y - float(np.mean(x * y)) * (x**2 + y**2) / 2
+    influence = x * y - np.mean(x * y) * (x**2 + y**2) / 2
     return float(np.sqrt(np.mean(influence**2) / n))
 
 
-def overall_error(
-    errors: Mapping[str, float], rule: str, tasks: Sequence[str] = OVERALL_TASKS
-) -> float | None:
+def overall_error(errors: Mapping[str, float], rule: str, tasks: Sequence[str]) -> float | None:
     """Return that of the overall score of `tasks` by `rule`; None unless all of them have one.
 
     Tasks have different examples, so variances add up; (r + 1) / 2 halves that of r.
@@ -278,11 +275,10 @@ class Systems:
                 runs = {seed: run for seed, run in row.runs.items() if seed not in failed}
                 system = self._system(runs, task, measure)
                 found[of] = system._replace(learned=row.learned is True, failed=len(failed))
-        least = LEAST.get(measure, 0)
         drawn = {
             of: dict(zip(one.seeds, one.scores.T, strict=True))
             for of, one in found.items()
-            if one.epochs >= least
+            if np.isfinite(one.scores).all()
         }
         paired, alone = (shared_spreads(self.rows, drawn, of) for of in (True, False))
         systems = {
@@ -330,8 +326,8 @@ class Systems:
     @cache  # noqa: B019
     def _resampled(self, task: str) -> tuple[dict[str, Floats], int]:
         """Return the scores [1 + b] of all runs of a task, and the number of examples."""
-        of_task = (row.runs for of, row in self.rows.items() if of[1:] == ("dev", task))
-        runs = list(dict.fromkeys(run[task] for of in of_task for run in of.values()))
+        rows = (row for of, row in self.rows.items() if of[1:] == ("dev", task))
+        runs = list(dict.fromkeys(run[task] for row in rows for run in row.runs.values()))
         paths = [self.files[run].with_name("predictions.parquet") for run in runs]
         read = read_predicted(paths, task)
         values, counts = np.unique(read.label, return_counts=True)

@@ -36,19 +36,23 @@ def make(job: Job) -> None:
         for of in spec["variants"]
         if of["tried"]
     }
-    has = {t for found in tuned.values() for of in found.values() for s in of.values() for t in s}
-    tasks = [task for task in TASKS if task in has]
-    columns = [f"{task}_mean" for task in tasks]
+    columns = [f"{task}_mean" for task in spec["tasks"]]
     heads = ["Row", "Settings", "Chosen", f"Overall, {spec['rule']}"]
-    cells = [[*heads, *(TASKS[task].title for task in tasks), "n"]]
+    cells = [[*heads, *(TASKS[task].title for task in spec["tasks"]), "n"]]
     lines: list[dict[str, Any]] = []
     for variant, found in tuned.items():
         best = choose(found, spec["rule"])
         for name, seeds in found.items():
             settings, chosen, said = spec["settings"][name], "yes" * (name == best), ABSENT
-            line = {"variant": variant, "candidate": name, "settings": settings, "chosen": chosen}
-            line |= {"seeds": " ".join(map(str, seeds)), "asked": len(spec["seeds"])}
-            line["keys"] = " ".join(stage["key"] for stage in spec["stages"][name])
+            line = {
+                "variant": variant,
+                "candidate": name,
+                "settings": settings,
+                "chosen": chosen,
+                "seeds": " ".join(map(str, seeds)),
+                "asked": len(spec["seeds"]),
+                "keys": " ".join(stage["key"] for stage in spec["stages"][name]),
+            }
             if scores := list(seeds.values()):
                 mean = interval([selection_score(of, spec["rule"]) for of in scores])
                 line |= {"score": mean.mean, "low": mean.low, "high": mean.high}

@@ -116,18 +116,18 @@ def _judged(claim: Line, systems: Systems) -> dict[str, Any]:
     that difference and all `tails` are for `_adjust`.
     """
     line = {**claim, "against": " ".join(claim["against"])}
-    given, measure = line.pop("score"), claim.get(MEASURE, "")
+    given, measure = claim["score"], claim.get(MEASURE, "")
     found = systems.of(claim["task"], measure)
     if given is not None:
         found = found | {line["against"]: System(np.full((RESAMPLES + 1, 1), given))}
     names = [claim["variant"], *claim["against"]]
     if missing := [name for name in names if name not in (*found, MAJORITY)]:
         return line | {"verdict": NOT_RUN, "reason": f"no scores of {', '.join(missing)}"}
-    one, *others = (found[name] for name in names)
-    if reason := _why_open(names, [one, *others], measure):
+    one, *others = sides = [found[name] for name in names]
+    if reason := _why_open(names, sides, measure):
         return line | {"verdict": OPEN, "reason": reason}
     # What one example weighs, or one scored epoch.
-    least = 1 / (min(of.epochs for of in (one, *others)) if measure == "epoch" else one.examples)
+    least = 1 / (min(of.epochs for of in sides) if measure == "epoch" else one.examples)
     estimates = [difference(one, other, least) for other in others]
     tails = [tail(each, claim["direction"], claim["margin"]) for each in estimates]
     worst = tails.index(max(tails))
@@ -167,7 +167,7 @@ def _why_open(names: Sequence[str], sides: Sequence[System], measure: str) -> st
 
 def _adjust(line: dict[str, Any], p: float, level: float) -> None:
     """Complete a judged line by its verdict, and its numbers at the `level` of its test."""
-    estimate, tails = line.pop("estimate"), line.pop("tails")
+    estimate, tails = line["estimate"], line["tails"]
     _, supports = decision(tails)
     # "Does not hold" was corrected for the number of others, so its interval is too.
     level = level if supports else level / len(tails)
@@ -176,8 +176,13 @@ def _adjust(line: dict[str, Any], p: float, level: float) -> None:
     half = (high - low) / 2  # of what is claimed: infinite but for `same`
     if said == NOISE and estimate.interval()[1] - estimate.value >= half:
         said = SMALL
-    line |= {"verdict": said, "p_holm": p, "detectable": estimate.detectable(level)}
-    line |= {"difference": estimate.value, "error": estimate.error}
+    line |= {
+        "verdict": said,
+        "p_holm": p,
+        "detectable": estimate.detectable(level),
+        "difference": estimate.value,
+        "error": estimate.error,
+    }
     line["low"], line["high"] = estimate.interval(level)
     line["low_95"], line["high_95"] = estimate.interval()
     fewest = min(filter(None, (line["seeds"], line["seeds_against"])))
@@ -317,7 +322,7 @@ def _signed(value: str) -> str:
     return f"{float(value):+.3f}".replace("-", "−") if value else ABSENT  # noqa: RUF001
 
 
-def remarks(spec: Mapping[str, Any]) -> list[str]:
+def remarks(spec: Line) -> list[str]:
     """Return the sentences under the table, as plain text, that say how to read it."""
     return [
         "Paper and Ours: the first score minus the second, on dev; of several others, the one that "

@@ -172,10 +172,8 @@ def read_predicted(paths: Iterable[Path], task: str) -> Predicted:
     """
     files = list(paths)
     columns, rows = ("id", "prediction", "scores", "label"), {"task": task, "split": "dev"}
-    labelled = (
-        read_file(path, columns, rows).filter(pc.field("label").is_valid()) for path in files
-    )
-    tables = [table.sort_by("id") for table in labelled]
+    labelled = pc.field("label").is_valid()
+    tables = [read_file(path, columns, rows).filter(labelled).sort_by("id") for path in files]
     shared = min(tables, key=len).select(["id", "label"])
     half = pc.field("id").isin(shared["id"].combine_chunks())
     cut = [table.filter(half) for table in tables]
@@ -197,7 +195,7 @@ def read_predicted(paths: Iterable[Path], task: str) -> Predicted:
 
 
 class OverRuns(NamedTuple):
-    """What runs predict: the commonest class or mean value, the mean error, how many are right.
+    """What runs predict: the commonest class or mean value, the mean error, the share right.
 
     An error is 1 minus the probability of the label, or the distance from it; of classes without
     probabilities, as from a lean bundle, 1 if wrong. A value is right within a tenth of the labels'
@@ -223,6 +221,5 @@ def over_runs(task: str, one: Predicted) -> OverRuns:
         elif known.kind == "binary":
             error = np.abs(one.scores[:, :, 0] - one.label)
         else:
-            places = one.label.astype(int)[None, :, None]
-            error = 1 - np.take_along_axis(one.scores, places, 2)[:, :, 0]
-    return OverRuns(said.astype(float), error.mean(axis=0), right.sum(axis=0).astype(float))
+            error = 1 - one.scores[:, range(len(one.label)), one.label.astype(int)]
+    return OverRuns(said.astype(float), error.mean(axis=0), right.mean(axis=0))

@@ -72,9 +72,9 @@ def make(job: Job) -> None:
             runs[name] = runs[best]
             keys[name] = keys[best] if of["tried"] else ""
     rows: list[dict[str, Any]] = []
-    for of in (of for of in spec["variants"] if not of["tuned_for"]):
+    for of in spec["variants"]:
         name, about = of["name"], {"paper": spec["paper"], "variant": of["name"]}
-        for seed, run in runs[name].items():
+        for seed, run in () if of["tuned_for"] else runs[name].items():
             alone = runs.get(spec["single"], {}).get(seed, {})
             for split in ("dev", "test")[: 1 + of["tested"]]:
                 scores = run | _overall(run, split, keys[name], alone, tasks)
@@ -178,8 +178,8 @@ def candidates(runs: Runs, names: Sequence[str], among: Collection[str]) -> Cand
     is left out.
     """
     found = {
-        name: {n: of_tasks(run, "selection") or of_tasks(run, "dev") for n, run in of.items()}
-        for name, of in ((name, runs[name]) for name in names)
+        name: {n: of_tasks(of, "selection") or of_tasks(of, "dev") for n, of in runs[name].items()}
+        for name in names
     }
     has = {task for of in found.values() for scores in of.values() for task in scores}
     tasks = [task for task in TASKS if task in (has.intersection(among) or has)]

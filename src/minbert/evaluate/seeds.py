@@ -64,7 +64,7 @@ def interval(
         error = np.sqrt(variance / n)
     if error is None:
         return Interval(mean)
-    half = float(stdtrit(freedom, 1 - LEVEL / 2) * error)
+    half = stdtrit(freedom, 1 - LEVEL / 2) * error
     return Interval(mean, mean - half, mean + half, n, sd)
 
 
@@ -103,8 +103,8 @@ def own_spread(scores: Floats, share: float = 1.0) -> Spread | None:
         return None
     about_mean = scores - scores.mean(axis=1, keepdims=True)
     if len(scores) > 1:
-        of_examples = float(about_mean[1:].var(axis=0, ddof=1).sum()) / freedom
-    whole = float(np.square(about_mean[0]).sum()) / freedom
+        of_examples = about_mean[1:].var(axis=0, ddof=1).sum() / freedom
+    whole = np.square(about_mean[0]).sum() / freedom
     return Spread(whole - of_examples, whole, freedom)
 
 
@@ -142,13 +142,13 @@ def _is_outlier(one: Spread, others: Sequence[Spread]) -> bool:
     rest = _mean(others)
     if rest.whole == 0:
         return one.whole > 0
-    chance = float(fdtrc(one.freedom, rest.freedom, one.whole / rest.whole))
+    chance = fdtrc(one.freedom, rest.freedom, one.whole / rest.whole)
     return chance * (1 + len(others)) <= OUTLIER
 
 
 def _mean(spreads: Iterable[Spread]) -> Spread:
     variances, wholes, freedoms = zip(*spreads, strict=True)
-    variance, whole = (float(np.average(of, weights=freedoms)) for of in (variances, wholes))
+    variance, whole = (np.average(of, weights=freedoms) for of in (variances, wholes))
     return Spread(variance, whole, sum(freedoms))
 
 
@@ -180,9 +180,9 @@ def rows_of(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> dic
         tasks = overall_tasks if of.measure in RULES else (of.measure,)
         parts = {task: scores.get(of._replace(measure=task), {}) for task in tasks}
         above = {task: [one.learned for one in part.values()] for task, part in parts.items()}
-        most = [task for task, each in above.items() if each.count(True) * 2 > len(each)]
-        failed = [n for n in by_seed if any(parts[task][n].learned is False for task in most)]
-        untested = above.get(of.measure, []).count(None)
+        most = [parts[task] for task, each in above.items() if each.count(True) * 2 > len(each)]
+        failed = [n for n in by_seed if any(part[n].learned is False for part in most)]
+        untested = None in above.get(of.measure, ())
         rows[of] = Row(
             {
                 n: {task: f"{part[n].key}.{n}" for task, part in parts.items() if n in part}
@@ -211,7 +211,7 @@ def shared_spreads(
     """
     groups: dict[tuple[str, ...], dict[Of, Spread]] = {}
     for of, values in drawn.items():
-        spread = own_spread(_stacked(values))
+        spread = own_spread(np.array([*values.values()]).T)
         if spread and rows[of].learned:
             groups.setdefault(of[1:], {})[of] = spread
     found: dict[Of, Spread] = {}
@@ -222,18 +222,14 @@ def shared_spreads(
         pool = [of for of in runs.values() if of in like]
         effects, share = seed_effects([drawn[of] for of in pool]) if paired else ({}, 1.0)
         for of in like:
-            rest = {seed: value - effects.get(seed, 0.0) for seed, value in drawn[of].items()}
-            own[of] = own_spread(_stacked(rest), share) or own[of]
+            rest = [value - effects.get(seed, 0.0) for seed, value in drawn[of].items()]
+            own[of] = own_spread(np.array(rest).T, share) or own[of]
         found |= own
         for of in like:
             mean = _mean(own[each] for each in pool)
             same = own[of]._replace(freedom=mean.freedom)
             found[of] = same if same.whole > ALMOST * mean.whole else mean
     return found
-
-
-def _stacked(row: BySeed) -> Floats:
-    return np.array([*row.values()]).T
 
 
 def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> dict[Of, Interval]:

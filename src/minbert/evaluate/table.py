@@ -140,7 +140,8 @@ def _tuned(path: Path | None) -> dict[str, dict[str, Any]]:
         wanted = sum(int(line["asked"]) for line in tried)
         found[variant] = {
             "settings": "".join(line["settings"] for line in tried if line["chosen"]),
-            **{"runs_done": done, "runs_wanted": wanted},
+            "runs_done": done,
+            "runs_wanted": wanted,
             "budget": f"{done} of " * (done < wanted) + f"{wanted} runs",
         }
     return found

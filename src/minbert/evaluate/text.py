@@ -14,8 +14,6 @@ ABSENT = "—"
 Line = Mapping[str, Any]
 """A row of a table, by the names of its columns."""
 
-_MARKDOWN = re.compile(r"([\\`*_\[\]<>|#&~$])")
-
 _LATEX = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -57,7 +55,7 @@ def one_line(text: str) -> str:
 
 def markdown(text: str) -> str:
     """Return `text` escaped for a markdown table cell or paragraph."""
-    return _MARKDOWN.sub(r"\\\1", one_line(text))
+    return re.sub(r"([\\`*_\[\]<>|#&~$])", r"\\\1", one_line(text))
 
 
 def latex(text: str) -> str:

@@ -47,10 +47,7 @@ if TYPE_CHECKING:
 
     from minbert.predict.predictor import Predictor
 
-SPEC = ["stage", "name", "A", "B"]
-DIFFERENCES = ["task", "A", "B", "difference", "low", "high", "seeds_A", "seeds_B", "n"]
 EXAMPLES = ["task", "change", "id", "label", "A", "B", *TEXTS[1:]]
-WORSE, BETTER = "right to wrong", "wrong to right"
 SHOWN, LONGEST = 3, 100
 """Examples of each task and change in the text, and characters of a sentence there."""
 
@@ -258,45 +255,43 @@ def compare(root: Path, one: str, other: str | None = None) -> Comparison:
     Without `other`, two results of `one` are compared, in the order in which they were planned:
     what is published, or `@KEY` names, with the first of `versions` that was trained otherwise.
     """
-    first = find(root, one)
-    if other is not None:
-        return _compare(first, find(root, other))
-    every = versions(root, f"{first.paper}/{first.name}")
-    others = [of for of in every if of.seeds() and of.stages != first.stages]
-    if not others:
+    sides = [find(root, name) for name in (one, other) if name]
+    first, *_ = sides
+    if other is None:
+        every = versions(root, f"{first.paper}/{first.name}")
+        sides += [of for of in every if of.seeds() and of.stages != first.stages][:1]
+        sides.sort(key=lambda of: of.record["written"])
+    if len(sides) < 2:
         raise UserError(
             f"{root}: {first.paper}: variant '{first.name}' has no earlier result in the store "
             "(`minbert gc --delete` removes what the configuration no longer needs); name a "
             "second variant to compare it with"
         )
-    return _compare(*sorted([first, others[0]], key=lambda of: of.record["written"]))
-
-
-def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
-    sides, scores, examples, changed = (one, other), dict[str, Floats](), dict[str, int](), []
+    first, second = sides
+    scores, examples, changed = dict[str, Floats](), dict[str, int](), []
     counts = [len(of.seeds()) for of in sides]
-    for task in one.chosen if all(counts) else ():
+    for task in first.chosen if all(counts) else ():
         with suppress(UserError):  # Only one of them has it, or their examples differ.
             runs = (of.run(task, seed) for of in sides for seed in of.seeds())
             read = read_predicted((run.file("predictions.parquet") for run in runs), task)
             scores[task] = resampled(task, read.prediction, read.label)
             examples[task] = len(read.ids)
-            changed.append(_changed(task, read.split(counts), one))
+            changed.append(_changed(task, read.split(counts), first))
     papers = (of.record["papers"][of.paper] for of in sides)
     (rule, overall), of_other = ((about["rule"], about["overall_tasks"]) for about in papers)
     if (rule, overall) == of_other and {*overall} <= scores.keys():
         scores[rule] = averaged({task: scores[task] for task in overall}, rule)
         examples[rule] = sum(examples[task] for task in overall)
-    rows = []
+    rows, columns = [], ["task", "A", "B", "difference", "low", "high", "seeds_A", "seeds_B", "n"]
     for measure, drawn in scores.items():
         a, b = (System(of) for of in np.split(drawn, counts[:1], axis=1))
         change = difference(b, a, 1 / examples[measure])
         means = (side.scores[0].mean() for side in (a, b))
         rows.append((measure, *means, change.value, *change.interval(), *counts, examples[measure]))
     return Comparison(
-        (_about(one), _about(other)),
-        pd.DataFrame(_spec(one, other), columns=SPEC, dtype=object),
-        pd.DataFrame(rows, columns=DIFFERENCES),
+        (_about(first), _about(second)),
+        pd.DataFrame(_spec(first, second), columns=["stage", "name", "A", "B"], dtype=object),
+        pd.DataFrame(rows, columns=columns),
         pd.concat(changed or [pd.DataFrame(columns=EXAMPLES)], ignore_index=True),
     )
 
@@ -323,11 +318,9 @@ def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, .
 def _changed(task: str, sides: Sequence[Predicted], one: ResolvedVariant) -> pd.DataFrame:
     """Return the examples that most seeds of one side get right, and of the other wrong."""
     old, new = (over_runs(task, side) for side in sides)
-    was, now = (of.right / len(side.prediction) for of, side in zip((old, new), sides, strict=True))
-    first = sides[0]
-    frame = pd.DataFrame({"id": first.ids, "label": first.label, "A": old.said, "B": new.said})
-    frame["task"], frame["change"] = task, np.where(was > now, WORSE, BETTER)
-    frame["moved"] = np.abs(new.error - old.error)
-    frame = frame[(was - 0.5) * (now - 0.5) < 0]
+    known = {"id": sides[0].ids, "label": sides[0].label, "A": old.said, "B": new.said}
+    frame = pd.DataFrame(known | {"task": task, "moved": np.abs(new.error - old.error)})
+    frame["change"] = np.where(old.right > new.right, "right to wrong", "wrong to right")
+    frame = frame[(old.right - 0.5) * (new.right - 0.5) < 0]
     frame = frame.sort_values("moved", ascending=False, kind="stable")
     return frame.merge(one.run(task).sentences().to_pandas(), how="left", on="id")[EXAMPLES]

@@ -1,6 +1,6 @@
 """What figures read: the runs that are there, their curves and predictions, a paper's scores."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -16,6 +16,7 @@ from minbert.data.parquet import read_file
 from minbert.evaluate.bootstrap import Systems, difference
 from minbert.evaluate.reading import GUESS, Of, Scores, read_scores, score_title
 from minbert.evaluate.seeds import Interval, over_seeds, rows_of
+from minbert.evaluate.text import Line
 from minbert.figures import style
 from minbert.spec.task import TASKS
 
@@ -49,12 +50,12 @@ class Inputs:
     """
 
     variants: Mapping[str, str]
-    papers: Sequence[Mapping[str, Any]]
+    papers: Sequence[Line]
     runs: Mapping[str, Path]
     scores: Mapping[str, Path]
 
     @property
-    def about(self) -> Mapping[str, Any]:
+    def about(self) -> Line:
         """What is said of the only paper."""
         return self.papers[0]
 
@@ -78,7 +79,7 @@ class Inputs:
         (keys,) = (of["tasks"] for of in self.about["variants"] if of["name"] == variant)
         return {task: self.files(key, "predictions") for task, key in keys.items()}
 
-    def curves(self, stage: Mapping[str, Any]) -> Curves:
+    def curves(self, stage: Line) -> Curves:
         """Return the curves of the runs of a stage whose histories exist."""
         columns = ("step", "epoch", "split", "task", "metric", "value")
         files = self.files(stage["key"], "history")
@@ -114,7 +115,7 @@ class Inputs:
         titles = (TASKS[task].title for task in self.about["overall_tasks"])
         return f"{self.rule} mean of {', '.join(titles)}"
 
-    def read_scores(self, about: Mapping[str, Any]) -> tuple[Scores, dict[Of, Interval]]:
+    def read_scores(self, about: Line) -> tuple[Scores, dict[Of, Interval]]:
         """Return a paper's scores, and their means over seeds; none if its runs failed."""
         path, paper = self.scores[about["paper"]], about["paper"]
         scores = read_scores(path, paper) if path.is_file() else {}
@@ -130,16 +131,12 @@ class Inputs:
                 found.setdefault(measure, {})[name] = one
         return found
 
-    def get(self, variant: str, measure: str) -> Interval | None:
-        """Return the mean of a variant; None without scores."""
-        return self.means.get(measure, {}).get(variant)
-
-    def draw_floors(self, axes: Axes, variants: Iterable[str], measure: str) -> list[float]:
+    def draw_floors(self, axes: Axes, variants: Container[str], measure: str) -> list[float]:
         """Draw and return the floors of `measure` that the variants have, each once.
 
         They are of the examples, which may be half of dev or all.
         """
-        found = [one for name in variants if (one := self.get(name, measure))]
+        found = [one for name, one in self.means.get(measure, {}).items() if name in variants]
         floors = sorted({one.floor for one in found if one.floor is not None})
         for floor in floors:
             axes.axhline(floor, **style.FLOOR)
@@ -155,25 +152,22 @@ class Inputs:
         shown = {of: by_seed for of, by_seed in every.items() if of.variant in self.variants}
         systems = Systems(rows_of(shown, self.about["overall_tasks"]), self.runs)
         printed = dict(published(self.about))
-        found: dict[str, Means] = {}
-        for measure in self.means:
-            ours, theirs = dict[str, Interval](), dict[str, Interval]()
-            found[measure] = {"ours": ours, "published": theirs}
-            of = systems.of(measure)
-            for name, other in pairs.items():
-                one, two = of.get(name), of.get(other)
-                if one and two:
-                    change = difference(one, two, 1 / one.examples)
-                    n = len({*one.seeds} & {*two.seeds}) or 1
-                    learned = one.learned and two.learned
-                    ours[name] = Interval(change.value, *change.interval(), n, learned=learned)
-                here, there = (printed.get(Of(v, "dev", measure)) for v in (name, other))
-                if here is not None and there is not None:
-                    theirs[name] = Interval(here - there)
+        found: dict[str, Means] = {of: {"ours": {}, "published": {}} for of in self.means}
+        for measure, pair in product(self.means, pairs.items()):
+            name, _ = pair
+            one, two = map(systems.of(measure).get, pair)
+            if one and two:
+                change = difference(one, two, 1 / one.examples)
+                n, learned = len({*one.seeds} & {*two.seeds}) or 1, one.learned and two.learned
+                gain = Interval(change.value, *change.interval(), n, learned=learned)
+                found[measure]["ours"][name] = gain
+            here, there = (printed.get(Of(variant, "dev", measure)) for variant in pair)
+            if here is not None and there is not None:
+                found[measure]["published"][name] = Interval(here - there)
         return found
 
 
-def published(about: Mapping[str, Any]) -> Iterator[tuple[Of, float]]:
+def published(about: Line) -> Iterator[tuple[Of, float]]:
     """Yield the numbers that a paper printed; a variant may have several, of as many tables."""
     for row in about["rows"]:
         names = {"overall": about["rule"], "other": row["other_task"]}

@@ -56,7 +56,7 @@ def draw_rows(
     figure, every = style.panels(len(panels), 0.55 + 0.155 * len(labels), len(panels), sharey=True)
     figure.set_figwidth(style.WIDE)
     for axes, (title, series) in zip(every, panels.items(), strict=True):
-        shown, limits = list[Interval](), [0.0] * zero
+        shown = [Interval(0.0)] * zero
         for label, found in series.items():
             look, lower = _SECOND.get(label, style.look(0)), 0.22 * (label in _SECOND)
             for row, name in enumerate(labels):
@@ -66,11 +66,11 @@ def draw_rows(
                         noted.append(one)
                     style.point(axes, one, row + lower, look, label)
                     if one.floor is not None:
-                        limits.append(one.floor)
+                        shown.append(Interval(one.floor))
                         axes.vlines(one.floor, row - 0.5, row + 0.5, **style.FLOOR)
         if zero:
             axes.axvline(0, **style.ZERO)
-        axes.set_xlim(style.ends(shown, limits))
+        axes.set_xlim(style.ends(shown))
         axes.set_xlabel(textwrap.fill(title, _TITLES // len(panels)))
         axes.set_yticks(range(len(labels)), [style.shorten(of, LABEL) for of in labels.values()])
         axes.set_ylim(len(labels) - 0.4, -0.6)
@@ -86,16 +86,16 @@ def ranking(_: Options, inputs: Inputs) -> Drawn:
     others are left out. Variants without an overall score come last.
     """
     scores = inputs.read_scores(inputs.about)[0]
-    there = set().union(*inputs.means.values())
-    parts = [n for n in inputs.variants if n in there and not inputs.get(n, inputs.rule)]
-    names = [*(of.variant for of in ranked(scores, inputs.rule)), *parts]
-    labels = {name: inputs.variants[name] for name in names if name in there}
+    best = [of.variant for of in ranked(scores, inputs.rule)]
+    chosen = inputs.means.get(inputs.rule, {}).keys() - best
+    there = set().union(*inputs.means.values()) - chosen
+    labels = {name: inputs.variants[name] for name in (*best, *inputs.variants) if name in there}
     panels = {
         title_of(measure): {"": found}
         for measure, found in inputs.means.items()
         if found.keys() & labels.keys()
     }
-    others = [label for name, label in inputs.variants.items() if name in there - labels.keys()]
+    others = [label for name, label in inputs.variants.items() if name in chosen]
     figure, note = draw_rows(labels, panels)
     return figure, [
         f"Overall: {inputs.overall}, on dev. {FLOOR}",
@@ -207,7 +207,7 @@ def stability(_: Options, inputs: Inputs) -> Drawn:
         last, best = dict[str, Interval](), dict[str, Interval]()
         for name, curves in runs.items():
             if (curve := curves.get(("dev", *recorded_as(measure)))) is not None:
-                learned = (inputs.get(name, measure) or Interval(0.0)).learned
+                learned = inputs.means.get(measure, {}).get(name, Interval(0.0)).learned
                 best[name] = Interval(curve.max().mean(), learned=learned)
                 if len(end := curve.tail(LAST)) == LAST:
                     ends = end.min().mean(), end.max().mean()
@@ -242,7 +242,7 @@ def _against(
             for name in names:
                 style.point(axes, places[name], found[name], look, label)
         floors = shown.draw_floors(axes, found, measure)
-        limits = style.ends(found.values(), floors)
+        limits = style.ends([*found.values(), *map(Interval, floors)])
         axes.set(xlabel=xlabel, ylabel=title_of(measure), ylim=limits)
     every = [one for found in shown.means.values() for one in found.values()]
     return figure, shown.means, points_note(every)
@@ -327,8 +327,8 @@ def _points(
             if of in means
         ]
     known = [of for of in means if of.split == "dev" and of.measure in (about["rule"], *TASKS)]
-    tests = {of: means.get(of._replace(split="test")) for of in known}
-    return [(of, means[of], test) for of, test in tests.items() if test]
+    tests = {of: of._replace(split="test") for of in known}
+    return [(of, means[of], means[test]) for of, test in tests.items() if test in means]
 
 
 def single_run(of_mean: Interval) -> Interval:
@@ -337,8 +337,8 @@ def single_run(of_mean: Interval) -> Interval:
     mean +- t * s * sqrt(1 + 1 / n), which is sqrt(n + 1) times as wide as the mean's own. None if
     there is one run, which says nothing of others.
     """
-    mean, low, high, n, *_ = of_mean
-    if n == 1 or low is None or high is None:
+    mean, _, high, n, *_ = of_mean
+    if n == 1 or high is None:
         return Interval(mean, learned=of_mean.learned)
-    wider = (n + 1) ** 0.5
-    return of_mean._replace(low=mean - wider * (mean - low), high=mean + wider * (high - mean))
+    half = (n + 1) ** 0.5 * (high - mean)
+    return of_mean._replace(low=mean - half, high=mean + half)

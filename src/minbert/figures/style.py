@@ -97,12 +97,12 @@ def point(
     axes.errorbar(**about)
 
 
-def ends(shown: Iterable[Interval], lines: Iterable[float] = ()) -> tuple[float, float]:
-    """Return the ends of an axis: all points and `lines`, and bars as far as all stay readable.
+def ends(shown: Iterable[Interval]) -> tuple[float, float]:
+    """Return the ends of an axis: all points, and bars as far as all stay readable.
 
     Over two seeds an interval may be ten times as long as all points are apart.
     """
-    found = np.array([one[:3] for one in (*shown, *map(Interval, lines))], dtype=float)
+    found = np.array([one[:3] for one in shown], dtype=float)
     means = found[:, 0]
     beyond = max(0.1, np.ptp(means) / 4)  # how far bars widen an axis on each side
     kept = found.clip(means.min() - beyond, means.max() + beyond)
@@ -163,9 +163,9 @@ def finish(
         title=textwrap.fill(title, int(0.82 * room)),
         ncols=max(1, room // (11 + max(map(len, labels), default=0))),
     )
-    kept = (note.replace(" %", "\N{NO-BREAK SPACE}%") for note in notes if note)
-    text = "\n".join(textwrap.fill(note, room) for note in kept)
-    foot = figure.supxlabel(text, x=0.01, ha="left", fontsize=small, color="0.3")
+    # No line ends before a percent sign.
+    kept = (textwrap.fill(of.replace(" %", "\N{NO-BREAK SPACE}%"), room) for of in notes if of)
+    foot = figure.supxlabel("\n".join(kept), x=0.01, ha="left", fontsize=small, color="0.3")
     if not size:
         more = sum(each.get_window_extent().height for each in (head, foot)) / figure.dpi
         figure.set_figheight(figure.get_figheight() + more)

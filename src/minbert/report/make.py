@@ -44,7 +44,6 @@ ENVIRONMENT = ("commit", "device", "precision", "threads", "python", "platform",
 WORST = 15  # examples of each task
 LONGEST = 300  # characters of a text that are shown; a review has thousands
 TITLES = {"other": "Other tasks", "overall": "Overall"}
-YAML: Any = {"default_flow_style": None, "sort_keys": False, "allow_unicode": True, "width": 96}
 COMMAND = "command.txt"
 """The file in the logs with the command of the workflow that is running, or ran last."""
 
@@ -52,11 +51,11 @@ COMMAND = "command.txt"
 class Paper(NamedTuple):
     """A paper in a report: what the plan says `about` it (`plan.outputs`), and its scores.
 
-    `trained` are those on dev of each task, of the variants that train something.
+    `trained` are those on dev of each task.
     """
 
     name: str
-    about: Mapping[str, Any]
+    about: Line
     scores: Scores
     trained: Scores
 
@@ -115,7 +114,9 @@ def _page(job: Job) -> dict[str, Any]:
         "runs": runs,
         "wanted": len(job.needs("run")),
         "environments": where,
-        "config": yaml.safe_dump(spec["config"], **YAML),
+        "config": yaml.safe_dump(
+            spec["config"], default_flow_style=None, sort_keys=False, allow_unicode=True, width=96
+        ),
         "command": command.read_text(encoding="utf-8") if command.is_file() else "",
         "commit": commit(),
     }
@@ -178,11 +179,10 @@ def read_papers(job: Job) -> Iterator[Paper]:
     for name in job.spec["papers"]:
         about = spec_of(job, f"table.{name}")
         scores = read_scores(job.need(f"scores.{name}"), name)
-        names = [of["name"] for of in about["variants"] if of["tasks"] or of["tried"]]
         trained = {
             of: by_seed
             for of, by_seed in scores.items()
-            if of.split == "dev" and of.measure in TASKS and of.variant in names
+            if of.split == "dev" and of.measure in TASKS
         }
         yield Paper(name, about, scores, trained)
 
@@ -324,7 +324,7 @@ def worst(job: Job, paper: Paper) -> Iterator[dict[str, Any]]:
         if task not in has or not (examples := job.need(f"examples.{task}")).is_file():
             continue
         one = predicted(job, paper, task)
-        over = over_runs(task, one)
+        over, runs = over_runs(task, one), len(one.prediction)
         chosen = np.argsort(-over.error, kind="stable")[:WORST].tolist()
         wanted = {"id": [one.ids[n] for n in chosen]}
         table = read_file(examples, ("id", "sentence1", "sentence2"), wanted).to_pylist()
@@ -338,5 +338,5 @@ def worst(job: Job, paper: Paper) -> Iterator[dict[str, Any]]:
                 "label": label,
                 "said": said,
                 "error": f"{over.error[n]:.2f}",
-                "right": f"{over.right[n]:.0f} of {len(one.prediction)}",
+                "right": f"{over.right[n] * runs:.0f} of {runs}",
             }
