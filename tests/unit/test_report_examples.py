@@ -147,5 +147,5 @@ def test_the_report_has_what_leaked_examples_add(
         needs=lambda _: {"sst": tmp_path / "rows"}, need=lambda name: tmp_path / name / "run.json"
     )
     trained = {Of(v, "dev", "sst"): {n: Score(0, v) for n in (0, 1)} for v in RIGHT}
-    paper = Paper("p", {}, {}, trained)
+    paper = Paper("p", {}, trained)
     assert list(leaked(job, [paper])) == said

@@ -192,14 +192,14 @@ def difference(one: System, other: System, least: float = 0.0) -> Estimate:
             shares[spread] = shares.get(spread, 0.0) + 1 / (len(both) or side.scores.shape[1])
             of_one += max(0.0, spread.variance)
     of_seeds = sum(max(0.0, spread.variance) * share for spread, share in shares.items())
-    error = max(least, float(np.sqrt(means[1:].var(ddof=1) + of_seeds)))
+    error = max(least, np.sqrt(means[1:].var(ddof=1) + of_seeds))
     unsure = 0.0
     for spread, share in shares.items():
         caution = CAUTION_OF_ONE if spread.freedom <= 1 else CAUTION
         unsure += (caution * spread.whole * share) ** 2 / spread.freedom
     fewest = min((spread.freedom for spread in shares), default=0)
     freedom = max(fewest, error**4 / unsure) if unsure else np.inf
-    return Estimate(float(means[0]), error, freedom, error**2 - of_seeds, of_one)
+    return Estimate(means[0], error, freedom, error**2 - of_seeds, of_one)
 
 
 def standard_error(task: str, prediction: ArrayLike, label: ArrayLike) -> float | None:
@@ -215,14 +215,14 @@ def standard_error(task: str, prediction: ArrayLike, label: ArrayLike) -> float 
     metric = TASKS[task].metric
     if metric == "accuracy":
         right = np.mean(predicted == true)
-        return float(np.sqrt(right * (1 - right) / n))
+        return np.sqrt(right * (1 - right) / n)
     if metric in CORRELATIONS and 0 in (predicted.std(), true.std()):
         return None
     if metric != "pearson":
-        return float(resampled(task, predicted[None], true)[1:].std())
+        return resampled(task, predicted[None], true)[1:].std()
     x, y = _standardised(np.vstack([predicted, true]))
     influence = x * y - np.mean(x * y) * (x**2 + y**2) / 2
-    return float(np.sqrt(np.mean(influence**2) / n))
+    return np.sqrt(np.mean(influence**2) / n)
 
 
 def overall_error(errors: Mapping[str, float], rule: str, tasks: Sequence[str]) -> float | None:
@@ -244,11 +244,11 @@ def measured(measure: str, train: Floats, dev: Floats) -> float:
     train over all epochs, as the end of a long run does not show how fast it fell.
     """
     if measure == "spread":
-        return float(np.ptp(dev[-LAST:]))
+        return np.ptp(dev[-LAST:])
     if measure == "epoch":
         reached = dev >= dev.max() - 0.01 * abs(dev.max())
-        return float((1 + reached.argmax()) / len(dev))
-    return float(train[-1] - dev[-1] if measure == "gap" else train.mean())
+        return (1 + reached.argmax()) / len(dev)
+    return train[-1] - dev[-1] if measure == "gap" else train.mean()
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,10 +45,10 @@ def make(job: Job) -> None:
     write_csv(job.out / "index.csv", names, lines)
     parts = [f"{in_words(lines).capitalize()}."]
     if lines:
-        measures = (
-            "Accuracy for SST, para and other; Pearson r for STS; overall by the paper's own rule."
-        )
-        parts += [measures, markdown_table(cells)]
+        parts += [
+            "Accuracy for SST, para and other; Pearson r for STS; overall by the paper's own rule.",
+            markdown_table(cells),
+        ]
     backbones = dict.fromkeys(line["backbone"] for line in lines if line["backbone"])
     parts += [f"Backbone: {markdown(name)}." for name in backbones]
     write_markdown(job.out / "index.md", "Every published row", parts)

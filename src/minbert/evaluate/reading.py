@@ -47,7 +47,7 @@ SCHEMA = pa.schema(
         "error": "float64",
     }
 )
-"""The score table's columns. `score.score_paper` says what is in them."""
+"""The score table's columns. `score.make` says what is in them."""
 
 
 METRIC_TITLES = {
@@ -119,9 +119,9 @@ class Score(NamedTuple):
 
         None if that is not tested.
         """
-        if self.p_floor is None or self.floor is None:
+        if self.p_floor is None:
             return None
-        return self.above and gain(self.value, self.floor) >= LEAST_GAIN
+        return self.above and gain(self.value, self.floor or 0.0) >= LEAST_GAIN
 
 
 Scores = dict[Of, dict[int, Score]]

@@ -150,7 +150,7 @@ def against_floor(task: str, prediction: ArrayLike, label: ArrayLike) -> Score:
     elif metric == "accuracy":
         right, always = predicted == true, true == classes[counts.argmax()]
         won, lost = np.sum(right & ~always), np.sum(~right & always)
-        floor = float(always.mean())
+        floor = always.mean()
         # P(at least `won` of all) = P(more than `won` - 1), each with probability 1/2.
         p = bdtrc(won - 1, won + lost, 0.5) if won else 1.0
     else:

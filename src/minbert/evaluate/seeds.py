@@ -116,17 +116,16 @@ def seed_effects(rows: Sequence[BySeed]) -> tuple[BySeed, float]:
     fitted if it left no degree of freedom.
     """
     cells = [(row, seed) for row, of in enumerate(rows) for seed in of]
-    seeds = sorted({seed for _, seed in cells})
-    of_rows = [[row == each for each in range(len(rows))] for row, _ in cells]
-    of_seeds = [[seed == each for each in seeds] for _, seed in cells]
-    design = np.hstack([of_rows, of_seeds]).astype(float)
-    left = len(cells) - int(np.linalg.matrix_rank(design))
+    of_rows, of_seeds = np.array(cells).reshape(-1, 2).T
+    design = np.hstack([of[:, None] == np.unique(of) for of in (of_rows, of_seeds)]).astype(float)
+    left = len(cells) - np.linalg.matrix_rank(design)
     if left == 0:
         return {}, 1.0
     scores = np.array([rows[row][seed] for row, seed in cells])
     fitted = np.linalg.lstsq(design, scores, rcond=None)[0][len(rows) :]
     fitted -= fitted.mean(axis=0)  # a seed of other rows alone counts as an average one
-    return dict(zip(seeds, fitted, strict=True)), left / (len(cells) - len(rows))
+    effects = dict(zip(np.unique(of_seeds).tolist(), fitted, strict=True))
+    return effects, left / (len(cells) - len(rows))
 
 
 def alike(rows: Iterable[Spread]) -> list[Spread]:

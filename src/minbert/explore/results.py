@@ -238,10 +238,12 @@ class Comparison:
                 index=False, na_rep="", float_format=digits.format, max_colwidth=LONGEST
             )
 
-        blocks = ["\n".join(f"{side}  {of}" for side, of in zip("AB", self.about, strict=True))]
-        blocks.append(table(self.spec, "{:.3g}") if len(self.spec) else "the same training")
-        blocks.append(table(self.scores, "{:.3f}"))
-        blocks[-1] += "\nB - A on dev, with its 95 % interval over examples and seeds."
+        over = "\nB - A on dev, with its 95 % interval over examples and seeds."
+        blocks = [
+            "\n".join(f"{side}  {of}" for side, of in zip("AB", self.about, strict=True)),
+            table(self.spec, "{:.3g}") if len(self.spec) else "the same training",
+            table(self.scores, "{:.3f}") + over,
+        ]
         if len(self.examples):
             ways = self.examples.groupby(["task", "change"])
             blocks.append(ways.size().to_string())

@@ -147,9 +147,22 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
     """Draw the variants that start from a model of one task and train another, on dev.
 
     Each is compared with the model that it starts from, which was trained on each task alone and is
-    among the variants, too: what it gains on the second task, and what is left of the first.
+    among the variants, too: what it gains on the second task, and what is left of the first. Raises
+    `UserError` for one whose last stage does not train one task and only score one more.
     """
-    moved = _moved(inputs)
+    moved: dict[str, list[str]] = {}  # the two tasks of each, and the variant that it starts from
+    for name in inputs.variants:
+        last = inputs.about["stages"][name][-1]
+        if start := last["start"]:
+            trained = {task: of["trained"] for task, of in last["spec"]["tasks"].items()}
+            tasks = sorted(trained, key=trained.__getitem__)
+            if sorted(trained.values()) != [False, True]:
+                raise UserError(
+                    f"figure 'transfer': variant '{name}', of {' and '.join(tasks)}, starts from "
+                    f"{start}; expected one task to train, one only to score (`evaluate_only`); "
+                    "leave it out"
+                )
+            moved[name] = [*tasks, start.partition("/")[0]]
     gains = inputs.gains({name: start for name, (_, _, start) in moved.items()})
     panels: dict[str, Means] = {}
     for title, at in ("Gain on the second task", 1), ("Change on the first task", 0):
@@ -168,28 +181,6 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
         "clearly above its floor.",
         note,
     ]
-
-
-def _moved(inputs: Inputs) -> dict[str, list[str]]:
-    """Return the first and the second task of variants, and the variant that each starts from.
-
-    A last stage that starts from another, but does not train one task and only score one more,
-    raises `UserError`.
-    """
-    found = {}
-    for name in inputs.variants:
-        last = inputs.about["stages"][name][-1]
-        if start := last["start"]:
-            trained = {task: of["trained"] for task, of in last["spec"]["tasks"].items()}
-            tasks = sorted(trained, key=trained.__getitem__)
-            if sorted(trained.values()) != [False, True]:
-                raise UserError(
-                    f"figure 'transfer': variant '{name}', of {' and '.join(tasks)}, starts from "
-                    f"{start}; expected one task to train, one only to score (`evaluate_only`); "
-                    "leave it out"
-                )
-            found[name] = [*tasks, start.partition("/")[0]]
-    return found
 
 
 LAST = 5

@@ -126,8 +126,8 @@ def heat_map(axes: Axes, values: pd.DataFrame, words: pd.DataFrame) -> None:
     rgb = image.to_rgba(values.to_numpy())[:, :, :3] ** 2.2
     inks = np.where(rgb @ (0.2126, 0.7152, 0.0722) > 0.18, "black", "white")
     for (row, column), word in np.ndenumerate(words):
-        text = axes.text(column, row, word, ha="center", va="center")
-        text.set(color=inks[row, column], fontsize=5.5)
+        ink = inks[row, column]
+        axes.text(column, row, word, ha="center", va="center", color=ink, fontsize=5.5)
 
 
 def shorten(label: str, characters: int) -> str:

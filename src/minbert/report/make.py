@@ -49,15 +49,11 @@ COMMAND = "command.txt"
 
 
 class Paper(NamedTuple):
-    """A paper in a report: what the plan says `about` it (`plan.outputs`), and its scores.
-
-    `trained` are those on dev of each task.
-    """
+    """A paper in a report: what the plan says `about` it (`plan.outputs`), its scores on dev."""
 
     name: str
     about: Line
     scores: Scores
-    trained: Scores
 
 
 def make(job: Job) -> None:
@@ -178,20 +174,15 @@ def read_papers(job: Job) -> Iterator[Paper]:
     """Yield the papers of a report in the order of the grids."""
     for name in job.spec["papers"]:
         about = spec_of(job, f"table.{name}")
-        scores = read_scores(job.need(f"scores.{name}"), name)
-        trained = {
-            of: by_seed
-            for of, by_seed in scores.items()
-            if of.split == "dev" and of.measure in TASKS
-        }
-        yield Paper(name, about, scores, trained)
+        every = read_scores(job.need(f"scores.{name}"), name).items()
+        yield Paper(name, about, {of: by_seed for of, by_seed in every if of.split == "dev"})
 
 
 def predicted(job: Job, paper: Paper, task: str) -> Predicted:
     """Return what the runs of a paper predict of a task, each run once."""
     runs = {
         job.need(f"run.{score.key}.{seed}").with_name("predictions.parquet"): None
-        for of, by_seed in paper.trained.items()
+        for of, by_seed in paper.scores.items()
         if of.measure == task
         for seed, score in by_seed.items()
     }
@@ -219,8 +210,10 @@ def unlearned(papers: Sequence[Paper]) -> dict[str, Any]:
     runs: dict[tuple[str, str, int], Score] = {}
     cases: dict[bool, list[str]] = {True: [], False: []}  # by whether all predictions are the same
     for paper in papers:
-        for of, by_seed in paper.trained.items():
-            low = {seed: score for seed, score in by_seed.items() if score.learned is False}
+        for of, by_seed in paper.scores.items():
+            tested = {seed: one for seed, one in by_seed.items() if one.learned is not None}
+            runs |= {(of.measure, one.key, seed): one for seed, one in tested.items()}
+            low = {seed: score for seed, score in tested.items() if not score.learned}
             for constant, found in cases.items():
                 seeds = [seed for seed in low if bool(low[seed].constant) is constant]
                 if seeds:
@@ -230,7 +223,6 @@ def unlearned(papers: Sequence[Paper]) -> dict[str, Any]:
                         f"{TASKS[of.measure].title} {values}; floor {low[seeds[0]].floor:.3f} "
                         f"(seed {', '.join(map(str, seeds))})"
                     )
-            runs |= {(of.measure, one.key, seed): one for seed, one in by_seed.items()}
     below = [bool(one.constant) for one in runs.values() if not one.learned]
     counts = {"tested": len(runs), "above": len(runs) - len(below), "single": sum(below)}
     return {**counts, "constant": cases[True], "low": cases[False]}
@@ -246,7 +238,7 @@ def leaked(job: Job, papers: Sequence[Paper]) -> Iterator[str]:
     for task, path in job.needs("rows").items():
         ids = read_file(path, ["id"], wanted)["id"].to_pylist() if path.is_file() else []
         for paper in papers:
-            if not ids or task not in {of.measure for of in paper.trained}:
+            if not ids or task not in {of.measure for of in paper.scores}:
                 continue
             one = predicted(job, paper, task)
             clean = ~np.isin(one.ids, ids)
@@ -319,7 +311,7 @@ def worst(job: Job, paper: Paper) -> Iterator[dict[str, Any]]:
 
     Tasks without texts, as from a bundle, have none: ids alone tell nothing.
     """
-    has = {of.measure for of in paper.trained}
+    has = {of.measure for of in paper.scores}
     for task, known in TASKS.items():
         if task not in has or not (examples := job.need(f"examples.{task}")).is_file():
             continue
