@@ -176,7 +176,7 @@ def read_predicted(paths: Iterable[Path], task: str) -> Predicted:
     tables = [read_file(path, columns, rows).filter(labelled).sort_by("id") for path in files]
     shared = min(tables, key=len).select(["id", "label"])
     half = pc.field("id").isin(shared["id"].combine_chunks())
-    cut = [table.filter(half) for table in tables]
+    cut = [table if len(table) == len(shared) else table.filter(half) for table in tables]
     for path, table in zip(files, cut, strict=True):
         if not table.select(["id", "label"]).equals(shared):
             raise UserError(

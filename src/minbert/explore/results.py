@@ -238,11 +238,11 @@ class Comparison:
                 index=False, na_rep="", float_format=digits.format, max_colwidth=LONGEST
             )
 
-        over = "\nB - A on dev, with its 95 % interval over examples and seeds."
         blocks = [
             "\n".join(f"{side}  {of}" for side, of in zip("AB", self.about, strict=True)),
             table(self.spec, "{:.3g}") if len(self.spec) else "the same training",
-            table(self.scores, "{:.3f}") + over,
+            table(self.scores, "{:.3f}")
+            + "\nB - A on dev, with its 95 % interval over examples and seeds.",
         ]
         if len(self.examples):
             ways = self.examples.groupby(["task", "change"])

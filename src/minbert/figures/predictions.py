@@ -122,8 +122,7 @@ def calibration(options: OneTask, inputs: Inputs) -> Drawn:
         for score, *interval in zip(bins.score, bins.share, *ends, strict=True):
             style.point(axes, score, Interval(*interval), style.look(0))
         limits = -0.03, 1.03
-        axes.set(xlim=limits, ylim=limits)
-        axes.set(xlabel=f"score of '{name}'", ylabel=f"share of '{name}'")
+        axes.set(xlim=limits, ylim=limits, xlabel=f"score of '{name}'", ylabel=f"share of '{name}'")
         return [head("ECE", calibration_error, scores, one.label)]
 
     note = (

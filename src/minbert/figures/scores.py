@@ -115,7 +115,7 @@ def ladder(options: Ladder, inputs: Inputs) -> Drawn:
         for above, name in pairwise(labels)
         if pairs[name] != above
     ]
-    first = next(iter(labels.values()))
+    first, *_ = labels.values()
     figure, note = draw_rows(steps, panels, zero=True)
     return figure, [
         f"Scores on dev; scales differ. Overall: {inputs.overall}.",
@@ -295,8 +295,13 @@ def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn:
     for axes, (title, points) in zip(panels, shown.items(), strict=True):
         limits = style.ends(side for point in points for side in point[:2])
         axes.plot(limits, limits, **style.ZERO, label="equal scores")
-        axes.set(xlim=limits, ylim=limits, title=f"{title}\nn = {len(points)}")
-        axes.set(xlabel=options.against, ylabel="test" if options.against == "dev" else "ours")
+        axes.set(
+            title=f"{title}\nn = {len(points)}",
+            xlim=limits,
+            ylim=limits,
+            xlabel=options.against,
+            ylabel="test" if options.against == "dev" else "ours",
+        )
         axes.locator_params(nbins=6, steps=[1, 2, 5, 10])
         for point in points:
             style.point(axes, *point)
