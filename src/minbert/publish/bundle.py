@@ -95,7 +95,7 @@ def bundle(
         # Of a task that changed, the newest.
         tasks = {task["name"]: task for plan in reversed(plans) for task in plan["tasks"]}
         use_tasks_of({"tasks": tasks.values()})
-        names = sorted(_names(root / "store", plans, seeds, elsewhere))
+        names = sorted({*_names(root / "store", plans, seeds, elsewhere)})
         names = [name for name in names if weights or not name.endswith(WEIGHTS)]
         if not (runs := sum(name.endswith("/run.json") for name in names)):
             raise UserError(f"{root} has no finished run to put into the bundle")
@@ -113,7 +113,7 @@ def _names(
     """Yield the names of the files of all finished results, of runs those that are selected.
 
     A run is elsewhere by its key, or by one that it was carried over from. Besides, yield those of
-    descriptions, of trainings that were begun.
+    descriptions, of trainings once for each run that is selected.
     """
     for name in sorted({name for plan in plans for name in plan["jobs"]}):
         kind, _, key = name.partition("-")
@@ -121,7 +121,7 @@ def _names(
         if kind not in DESCRIBED or not (store / described).exists():
             continue
         folders = seed_folders(node) if kind == "train" else {None: node}
-        if folders:
+        if kind != "train":
             yield described
         for seed, folder in folders.items() if kind in FILES else ():
             keys = [key, *(step["from"] for step in adoptions(folder))]
@@ -129,6 +129,7 @@ def _names(
             asked = not seeds or seed in (None, *seeds)
             if finished(kind, folder) and asked and not known:
                 paths = (folder / file for file in FILES[kind] if (folder / file).is_file())
+                yield described
                 yield from {str(path.relative_to(store)) for path in paths} - elsewhere
 
 
