@@ -159,3 +159,5 @@ def test_the_command_prints_it(root: Path, capsys: pytest.CaptureFixture[str]) -
     assert "Did you mean 'three'?" in capsys.readouterr().err
     with pytest.raises(UserError, match=r"'frozen' has no earlier result .*name a second variant"):
         compare(root, "frozen")
+    with pytest.raises(UserError, match="''"):
+        compare(root, "frozen", "")

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from reporting import CONSTANT, HARM, HOSTILE, PAPER, SEEDS, job_of, write_report
 
-from minbert.evaluate.reading import GUESS, Of
+from minbert.evaluate.reading import GUESS, Of, Score
 from minbert.evaluate.text import read_csv
 from minbert.plan.plan import Plan
 from minbert.report.make import Paper, against_papers, read_papers, unlearned
@@ -146,6 +146,19 @@ def test_the_first_warnings_are_of_runs_that_learned_nothing(
     assert f"{found['above']} of {found['tested']} dev scores" in page.text and GUESS in page.text
     assert "3 of the others are from runs that predict one class or number" in page.text
     assert f"with {len(SEEDS)} seeds each." in page.text
+
+
+def test_a_row_that_trains_nothing_has_no_warning_of_its_own() -> None:
+    low = Score(0.2, "a" * 16, floor=0.25, p_floor=0.9, constant=False)
+    variants = [
+        {"name": "a", "tasks": ["sst"], "tried": []},
+        {"name": "best", "tasks": [], "tried": []},
+    ]
+    about = {"labels": {"a": "A", "best": "Best of A"}, "variants": variants}
+    scores = {Of(name, "dev", "sst"): {1: low} for name in about["labels"]}
+    assert unlearned([Paper("p", about, scores)])["low"] == [
+        "p / A: SST 0.200; floor 0.250 (seed 1)"
+    ]
 
 
 def test_on_real_data_our_scores_are_held_against_the_papers(page: Page, reported: Plan) -> None:

@@ -277,7 +277,7 @@ class Session(logging.Handler):
         `partial`: publish what there is; tables then mark rows as failed or not run.
         """
         if partial:
-            subprocess.run(self._minbert("publish-partial"), check=False)
+            subprocess.run(self._minbert("publish-partial"), check=False, stdout=sys.stderr)
         if self._follower is not None:
             self._follower.terminate()  # asks for its last pass
             with suppress(subprocess.TimeoutExpired):

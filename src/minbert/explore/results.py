@@ -257,7 +257,7 @@ def compare(root: Path, one: str, other: str | None = None) -> Comparison:
     Without `other`, two results of `one` are compared, in the order in which they were planned:
     what is published, or `@KEY` names, with the first of `versions` that was trained otherwise.
     """
-    sides = [find(root, name) for name in (one, other) if name]
+    sides = [find(root, name) for name in (one, other) if name is not None]
     first, *_ = sides
     if other is None:
         every = versions(root, f"{first.paper}/{first.name}")
@@ -280,8 +280,8 @@ def compare(root: Path, one: str, other: str | None = None) -> Comparison:
             examples[task] = len(read.ids)
             changed.append(_changed(task, read.split(counts), first))
     papers = (of.record["papers"][of.paper] for of in sides)
-    (rule, overall), of_other = ((about["rule"], about["overall_tasks"]) for about in papers)
-    if (rule, overall) == of_other and {*overall} <= scores.keys():
+    (rule, overall), of_other = ((of["rule"], of.get("overall_tasks", [])) for of in papers)
+    if (rule, overall) == of_other and overall and {*overall} <= scores.keys():
         scores[rule] = averaged({task: scores[task] for task in overall}, rule)
         examples[rule] = sum(examples[task] for task in overall)
     rows, columns = [], ["task", "A", "B", "difference", "low", "high", "seeds_A", "seeds_B", "n"]

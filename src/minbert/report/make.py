@@ -210,7 +210,9 @@ def unlearned(papers: Sequence[Paper]) -> dict[str, Any]:
     runs: dict[tuple[str, str, int], Score] = {}
     cases: dict[bool, list[str]] = {True: [], False: []}  # by whether all predictions are the same
     for paper in papers:
-        for of, by_seed in paper.scores.items():
+        trained = {of["name"] for of in paper.about["variants"] if of["tasks"] or of["tried"]}
+        of_trained = {of: seeds for of, seeds in paper.scores.items() if of.variant in trained}
+        for of, by_seed in of_trained.items():
             tested = {seed: one for seed, one in by_seed.items() if one.learned is not None}
             runs |= {(of.measure, one.key, seed): one for seed, one in tested.items()}
             low = {seed: score for seed, score in tested.items() if not score.learned}
