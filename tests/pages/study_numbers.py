@@ -30,9 +30,9 @@ from .study_tables import (
 CONFIGURED = (ROOT / "workflow/overlays/minilm.yaml", STUDY / "study.yaml")
 
 
-def short(value: float, sign: str = "") -> str:
+def short(value: float, sign: str = "", digits: int = 3) -> str:
     """Return a score as sentences have it: .471, or +.076 with the `sign` "+"."""
-    return re.sub(r"^([^0-9.]?)0\.", r"\1.", f"{value:{sign}.3f}").replace("-", MINUS)
+    return re.sub(r"^([^0-9.]?)0\.", r"\1.", f"{value:{sign}.{digits}f}").replace("-", MINUS)
 
 
 def of_claim(name: str, task: str) -> dict[str, str]:
@@ -64,7 +64,8 @@ def claims_of(paper: str, said: str = "claims") -> str:
 def rank_of(paper: str, task: str) -> str:
     """Return Spearman's rho of a paper's rows on a task, of the table `ranks`."""
     (line,) = (line for line in ranks() if line[0] == paper)
-    return short(float(line[1 + list(TASKS).index(task)].split()[0].replace(MINUS, "-")))[:-1]
+    rho = line[1 + list(TASKS).index(task)].split()[0]
+    return short(float(rho.replace(MINUS, "-")), digits=2)
 
 
 def above_floors(which: str) -> str:

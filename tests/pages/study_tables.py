@@ -21,7 +21,7 @@ from minbert.evaluate.text import read_csv
 from .study_bundles import STUDY, reports, runs
 
 TASKS = {"sst": "SST", "para": "paraphrases", "sts": "STS"}
-OTHERS = {"cfimdb": "CFIMDB", "lmrd": "LMRD"}
+ALL = TASKS | {"cfimdb": "CFIMDB", "lmrd": "LMRD"}
 MINUS = "\N{MINUS SIGN}"
 PAPERS = ("hybrid-bert", "adapter-fusion", "minbert-downstream", "minibert-unleashed")
 IN_WORDS = {name: words for name, words in WORDS.items() if name != NOT_RUN}
@@ -72,7 +72,7 @@ def rows_reached() -> Iterator[Line]:
     yield "paper", "task", "rows above the floor", "of those due", "published", "ours"
     counts = Counter[bool]()
     for paper in PAPERS:
-        for task, title in (TASKS | OTHERS).items():
+        for task, title in ALL.items():
             if f"{task}_mean" not in table(paper):
                 continue
             both = table(paper).dropna(subset=[f"{task}_published", f"{task}_mean"])
@@ -100,13 +100,12 @@ def at_the_floor() -> Iterator[Line]:
     for paper in PAPERS:
         for row in table(paper).drop_duplicates("variant").to_dict("records"):
             name = f"{paper}/{row['variant']}"
-            failed = [task for task in TASKS | OTHERS if at_floor(row, task)]
+            failed = [task for task in ALL if at_floor(row, task)]
             if not failed:
                 continue
             why = next((pattern for pattern in found if fnmatchcase(name, pattern)), None)
             assert why, f"study/reasons.yaml gives no reason why {name} is at its floor"
-            titles = TASKS | OTHERS
-            counts = (f"{titles[t]}: {at_floor(row, t)} of {row[f'{t}_n']:.0f}" for t in failed)
+            counts = (f"{ALL[t]}: {at_floor(row, t)} of {row[f'{t}_n']:.0f}" for t in failed)
             found[why].append(f"{row['variant']} ({', '.join(counts)})")
     for why in reasons()["floors"]:
         assert found[why["row"]], f"study/reasons.yaml: {why['row']} is not at its floor"
@@ -216,7 +215,7 @@ def data() -> Iterator[Line]:
     """Yield how many examples the splits of each task have."""
     splits = ("train", "dev", "test")
     yield "task", *splits
-    for task, title in (TASKS | OTHERS).items():
+    for task, title in ALL.items():
         yield title, *(f"{reports()[task]['rows'][split]:,}" for split in splits)
 
 
