@@ -47,6 +47,7 @@ def test_the_terminal_tells_how_far_it_is_and_what_came_of_it(finished: Project)
     printed = (finished.folder / "printed.txt").read_text("utf-8")
     assert printed.count("training runs on cpu") == 1
     assert re.search(r"\d+ of 23 jobs done in .* \| now: ", printed)
+    assert printed.count("23 of 23 jobs done in ") == 1
     last = printed[printed.index("\n23 of 23 jobs done in ") :].splitlines()
     assert "failed" not in last[1] and "results/report.html" in last
     assert any(line.endswith("bin/minbert ui --results results") for line in last)

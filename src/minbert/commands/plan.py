@@ -164,7 +164,8 @@ class _Outlook:
         for claim in about["claims"]:
             if claim["direction"] == "same" and "measure" not in claim:
                 margin, task, paper = (claim[name] for name in ("margin", "task", "paper"))
-                error = self._expected_error(task, about["overall_tasks"][paper])
+                share = 1.0 if self.plan.selection_split(paper) == "dev" else 0.5
+                error = self._expected_error(task, about["overall_tasks"][paper], share)
                 if 1.96 * error >= margin:
                     others = some(claim["against"])
                     said = f"{paper}: {claim['variant']} the same as {others} within {margin:g}"
@@ -173,16 +174,20 @@ class _Outlook:
         for said, tasks in found.items():
             yield f"{said} ({', '.join(tasks)}): not testable with {seeds} and this dev set"
 
-    def _expected_error(self, measure: str, overall_tasks: Sequence[str]) -> float:
-        """Return the standard error of the difference of two rows on a task, or overall."""
+    def _expected_error(self, measure: str, overall_tasks: Sequence[str], share: float) -> float:
+        """Return the standard error of two rows' difference on a task, or overall.
+
+        They are scored on that `share` of dev.
+        """
         from minbert.evaluate.bootstrap import overall_error  # These load scipy.
         from minbert.evaluate.scoring import CORRELATIONS
 
         if measure in RULES:
-            errors = {task: self._expected_error(task, ()) for task in overall_tasks}
+            errors = {task: self._expected_error(task, (), share) for task in overall_tasks}
             return overall_error(errors, measure, overall_tasks) or 0.0
         of_seeds = 2 * DEVIATION**2 / len(self.seeds) if len(self.seeds) > 1 else 0.0
-        error = math.sqrt(APART / max(1, self.costs.size(measure).dev) + of_seeds)
+        examples = max(1.0, share * self.costs.size(measure).dev)
+        error = math.sqrt(APART / examples + of_seeds)
         return error / 2 if TASKS[measure].metric in CORRELATIONS else error
 
 

@@ -288,11 +288,11 @@ class Session(logging.Handler):
         _say(f"\n{self.line()}\n{self.places()}")
 
     def _tell(self) -> None:
-        """Print a line when jobs have ended, or else now and then."""
+        """Print a line when jobs have ended, or else now and then; `end` prints the last one."""
         told, before = 0.0, -1
         while not self._ended.wait(1.0):
             now, count = time.monotonic(), len(self._in("done") + self._in("failed"))
-            if now - told >= (10.0 if count != before else 300.0):
+            if count < len(self.jobs) and now - told >= (10.0 if count != before else 300.0):
                 told, before = now, count
                 with suppress(OSError):  # A closed terminal stops no workflow.
                     _say(f"{time.strftime('%H:%M:%S')}  {self.line()}")

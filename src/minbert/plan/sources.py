@@ -43,6 +43,7 @@ class Sources:
         self.checksums: dict[str, str] = {}  # of the files that were looked up, by their paths
         self._stated = {Path(path): of for path, of in config.checksums.items()}
         self.backbone, self.architecture = self._backbone()
+        self._check_stated()
 
     @cache  # noqa: B019 - a process has few of these
     def tokens(self, task: str) -> Node:
@@ -98,6 +99,17 @@ class Sources:
         if not path.is_relative_to(self.base / "workflow"):
             self.checksums[str(path)] = found
         return found
+
+    def _check_stated(self) -> None:
+        """Refuse the checksum of a file that is not there, and would not be read if it were."""
+        given, absent = self.config, [path for path in self._stated if not path.exists()]
+        tasks = (*BUILT_IN, *given.tasks) if absent else ()
+        read = {Path(at) for t in tasks for at, _ in located(t, given, self.base).values()}
+        for folder in map(Path, filter(None, (given.backbone, given.labels))):
+            read |= {folder / name for name in names_in(folder, given)}
+        for path in (path for path in absent if path not in read):
+            near = did_you_mean(str(path), map(str, read))
+            raise UserError(f"checksums: {path}: no file that is read has this path.{near}")
 
     @cache  # noqa: B019
     def data(self, task: str) -> Node:
