@@ -48,7 +48,8 @@ class Planned:
         papers = {row[0]: {"scores": row[0]} for row in rows}
         record = {"jobs": self.jobs, "papers": papers, "options": "", "variants": rows, **more}
         name = write_plan(self.root, record)
-        write_json(self.root / "published.json", {"plan": name, "stamp": "", "names": []})
+        page = {"plan": name, "stamp": "", "names": []}
+        write_json(self.root / record.get("below", "") / "published.json", page)
 
     def folder(self, key: str, seed: int = 0) -> Path:
         """Return where a run's files lie."""

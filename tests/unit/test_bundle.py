@@ -106,6 +106,21 @@ def test_own_tasks_of_published_results_come_along_though_the_newest_plan_has_no
     assert [task["name"] for task in listed] == ["news"]
 
 
+def test_the_configuration_is_that_of_whole_grids_though_a_part_was_planned_last(
+    plan: Plan, copied: Path, tmp_path: Path
+) -> None:
+    """With the checksums of both."""
+    config = plan.config.model_dump() | {"results": str(copied), "only": ["one/three"]}
+    write(part := load_plan(config, plan.base))
+    trained_root._make(part, "report", part.shown["report"].key)
+    (newest, record), (_, earlier) = [*records(copied)][:2]
+    assert record["below"] == ONLY and not earlier["below"]
+    write_json(plan_path(copied, newest), record | {"checksums": {"a.csv": "sha256:1"}})
+    bundle(copied, tmp_path / "out.zip")
+    said = json.loads(contents(tmp_path / "out.zip")["config.json"])
+    assert "only" not in said and said["checksums"]["a.csv"] == "sha256:1"
+
+
 def test_what_gc_deleted_of_a_published_plan_is_left_out(
     plan: Plan, copied: Path, tmp_path: Path
 ) -> None:
@@ -186,12 +201,14 @@ def test_a_further_bundle_has_neither_runs_nor_rows_of_the_first(
     assert files[0].equals(files[1])
 
 
-def test_what_cannot_be_bundled_or_taken_in(made: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_bundled_or_taken_in(plan: Plan, made: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no workflow has run there"):
         bundle(tmp_path / "resutls", tmp_path / "out.zip")
     assert not (tmp_path / "resutls").exists()
     with pytest.raises(UserError, match=r"runs\.zip: .*No such file"):
         unbundle(tmp_path, tmp_path / "runs.zip")
+    with pytest.raises(UserError, match="has no finished run of seed 77 to put into the bundle"):
+        bundle(plan.root, tmp_path / "out.zip", seeds=[0, 77])
     with results_lock(tmp_path), pytest.raises(UserError, match="is in use"):
         unbundle(tmp_path, made)
 

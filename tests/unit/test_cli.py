@@ -69,6 +69,8 @@ def test_every_command_finds_the_results_of_the_configuration(
         ("predict v a --seed one", "argument --seed: found 'one', expected a whole number"),
         ("train 00ff", "the following arguments are required: --seed"),
         ("train 00ff --seed 4294967296", "argument --seed: found '4294967296'"),
+        ("ui --results here --configfile none.yaml", "minbert: none.yaml: there is no such file"),
+        ("ui --results here", "/here: there is no such results folder"),
         ("figure p/ranking --size 3", "argument --size: found '3', expected WxH"),
         ("figure p/ranking --size 60x2", "argument --size: found '60x2', expected WxH"),
         ("follow --once --results none", "minbert: none: there is no such results folder"),

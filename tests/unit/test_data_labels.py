@@ -59,6 +59,9 @@ def test_a_folder_has_files_called_by_tasks(tmp_path: Path) -> None:
             label_files(labelled(folder), TASKS)
     write_text(tmp_path / "sst.tsv", "")
     assert label_files(labelled(tmp_path), TASKS) == {"sst": tmp_path / "sst.tsv"}
+    write_text(tmp_path / "sst.csv", "")
+    with pytest.raises(UserError, match=r"two files of one task among sst.tsv, sst.csv; keep one"):
+        label_files(labelled(tmp_path), TASKS)
 
 
 # The script: files as they were published.

@@ -17,11 +17,13 @@ from trained_root import run_folder
 
 import minbert
 from minbert.base.errors import UserError
+from minbert.base.files import write_json
 from minbert.data.parquet import read_file, write_file
 from minbert.evaluate.reading import SCHEMA
 from minbert.explore.results import Results
 from minbert.model.weights import load_weights
 from minbert.plan.plan import Plan
+from minbert.store.plans import plan_path, records, write_plan
 
 EXAMPLES = "examples.parquet"
 
@@ -119,7 +121,7 @@ def test_the_best_of_others_has_their_runs(results: Results) -> None:
     assert ours["prediction"].tolist() == theirs["prediction"].tolist()
 
 
-def test_scores_are_those_published_of_whole_grids_then_of_a_part(
+def test_scores_are_those_published_of_whole_grids_and_a_part_the_newer_first(
     root: Path, trained_plan: Plan
 ) -> None:
     results, path = minbert.open(root), root / "tables" / "scores.parquet"
@@ -127,13 +129,17 @@ def test_scores_are_those_published_of_whole_grids_then_of_a_part(
     assert set(whole["variant"]) == {"best"} and whole["value"].eq(0.5).all()
     part = root / "only" / "tables" / "scores.parquet"
     part.parent.mkdir(parents=True)
-    again = whole.assign(value=0.125)
-    both = pd.concat([again, again.assign(seed=9), again.assign(variant="apart")])
+    both = pd.concat([whole.assign(value=0.125), whole.assign(variant="apart")])
     write_file(part, pa.Table.from_pandas(both, SCHEMA, preserve_index=False))
+    ((earlier, record),) = records(root)
+    plan = write_plan(root, record | {"below": "only"})
+    write_json(root / "only" / "published.json", {"plan": plan})
+    pd.testing.assert_frame_equal(results.scores, both.reset_index(drop=True))
+    write_json(plan_path(root, earlier), record | {"written": 9e9})
     found = results.scores
     pd.testing.assert_frame_equal(found.iloc[: len(whole)], whole)
     assert set(found.iloc[len(whole) :]["variant"]) == {"apart"}
-    for made in (root / "published.json", path, part):
+    for made in (root / "published.json", root / "only" / "published.json", path, part):
         made.unlink()
     assert results.scores.empty
     assert results.variants.to_numpy().tolist() == trained_plan.publication["variants"]

@@ -149,6 +149,7 @@ def test_before_and_after_an_edit(edited: Plan, trained_plan: Plan) -> None:
     trained_root.publish(edited)  # as after a failure, whose partial results are published
     shutil.rmtree(new.folder(edited.root, 0))
     assert "not trained" in compare(edited.root, "frozen").about[1]
+    assert "\n\nno scores: one is not trained, or" in str(compare(edited.root, "frozen"))
 
 
 def test_the_command_prints_it(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -230,8 +230,9 @@ def test_every_combination_of_tune_is_a_candidate(tmp_path: Path) -> None:
   none: {extends: one, tune: null}
   size-{epochs}: {extends: t, tune: {optimiser.lr: [1e-5, 1e-4]}, expand: {epochs: [1, 2]}}
   from: {extends: t, start: after.lr-3e-5.epochs-2.surgery-none}
+  worded: {extends: t, tune: {tasks.sst.pooling: {first: cls, all: mean}}}
 """,
-        defaults={"selection_split": "dev"},
+        defaults={"selection_split": "dev", "select": "plain"},
     )
     one, tried = found.variants["one"], {n: v.tried for n, v in found.variants.items()}
     assert one.tried == {
@@ -240,13 +241,15 @@ def test_every_combination_of_tune_is_a_candidate(tmp_path: Path) -> None:
         for weight in ("1", "2.5")
     }
     assert one.stages == () and one.best_of == tuple(one.tried) and one.test
-    assert set(found.rows) == {"one", "same", "after", "none", "size-1", "size-2", "from"}
+    assert set(found.rows) == {"one", "same", "after", "none", "size-1", "size-2", "from", "worded"}
     last = found.variants["one.lr-3e-5.weight-2.5"]
     assert (last.tuned_for, last.label) == ("one", "One, lr 3e-5, weight 2.5")
     assert at(found, f"{last.name} tasks.*.weight") == {"sst": 2.5, "para": 1, "sts": 1}
     assert spec(found, "one.lr-1e-5.weight-1") == spec(found, "same"), "half of dev chooses"
     assert len(tried["after"]) == 8 and not tried["none"]
     assert set(tried["size-2"]) == {"size-2.lr-1e-5", "size-2.lr-1e-4"}
+    assert tried["worded"] == {f"worded.pooling-{n}": f"pooling {n}" for n in ("first", "all")}
+    assert at(found, "none select") == "plain", "which its grid does not say"
     name = "after.lr-3e-5.epochs-2.surgery-"
     assert [at(found, f"{name}{s} surgery") for s in ("none", "pcgrad")] == [None, "pcgrad"]
     assert starts(found) == {"from/main": f"{name}none/main"}

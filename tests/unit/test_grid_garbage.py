@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ from planning import planning_folder
 from minbert.base.errors import UserError
 from minbert.base.locks import results_lock
 from minbert.commands.cli import main
-from minbert.commands.gc import leftovers, remove
+from minbert.commands.gc import leftovers, remove, report
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.store.node import Node
-from minbert.store.plans import description_path
+from minbert.store.plans import PUBLISHED, description_path
 
 GRID = """paper: hybrid-bert
 title: T
@@ -100,6 +101,15 @@ def test_nothing_is_deleted_beside_a_workflow(tmp_path: Path) -> None:
     why = "is in use: a workflow or a job is running"
     with results_lock(made.root), pytest.raises(UserError, match=why):
         remove(made, leftovers(made))
+    assert stray.exists()
+
+
+def test_results_of_another_configuration_are_not_taken_for_leftovers(tmp_path: Path) -> None:
+    made = filled(tmp_path)[0]
+    put(stray := made.root / "store" / "train" / STRAY / "seed0" / "run.json")
+    put(made.root / PUBLISHED, json.dumps({"configured": ["demo.yaml"]}))
+    with pytest.raises(UserError, match=r"has the results of demo\.yaml, and this is .* config"):
+        list(report(made, delete=True))
     assert stray.exists()
 
 

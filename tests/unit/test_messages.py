@@ -69,6 +69,8 @@ def task(folder: Path, entry: dict[str, Any]) -> None:
 FILES = {"files": TWO}
 
 
+FLAT = "{features: [u, v], loss: cosine_embedding, head: {name: cosine, depth: 0}}"
+JOINED = "{features: [u, v, u*v], head: {name: cosine}}"
 HIDDEN = {"d/train.tsv": GOOD, "d/dev.tsv": DEV, "d/test.tsv": COLUMNS + "x\t-1\n"}
 LATIN = GOOD.replace("text number 7", "caf\xe9").encode("latin-1")
 NUMBER = as_json(60) + '{"text": 3, "topic": 1}\n'
@@ -130,7 +132,8 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ("tasks: {para: {features: null}}", "task 'para' needs 'features', such as [u, v], with"),
         ("tasks: {sst: {convolution: {kernel: 4}}}", "kernel' is 4; expected 1, 3, 5"),
         ("tasks: {sst: {head: {depth: 0}}}", "an mlp head has a 'depth' of 1 or more"),
-        ("tasks: {sst: {head: {name: cosine}}}", "task 'sst' has 'head: cosine', which needs"),
+        (f"tasks: {{para: {JOINED}}}", "task 'para' has 'head: cosine', which needs"),
+        ("tasks: {sst: {head: {name: cosine}}}", "task 'sst' is classification: 'head: cosine' gi"),
         ("tasks: {para: {loss: cosine_embedding}}", "which reads a cosine: it needs"),
         ("tasks: {sst: {init_head_from: lmrd}}", "'init_head_from', which needs a stage to start"),
         ("train: sst, surgery: pcgrad", "need two or more tasks in each step"),
@@ -141,7 +144,9 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ("extends: adapted, start: c", "'trainable: adapters' starts from the backbone, found 'c'"),
         ("trainable: heads, start: c", "'trainable: heads' starts from the backbone, found 'c'"),
         ("trainable: heads, smart: {weight: 1}", "'trainable: heads' caches pooled features"),
+        (f"trainable: heads, tasks: {{para: {FLAT}}}", "task 'para' has nothing to train: its cos"),
         ("smart: {weight: 1, radius: 1e-5}", "'radius' and 'normalise: row' go together"),
+        ("smart: {weight: 1, divergence: squared_error}", "task 'sst' has classes: 'smart.diverg"),
         ("sampler: {order: [sst]}", "'sampler.order' names each trained task once, for"),
         # What a stage cannot start from or fuse.
         ("start: cd", "'a/main': no stage 'cd' to start from or to fuse. Did you mean 'c'? Give"),
@@ -212,6 +217,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         (({"t.jsonl": NUMBER}, ONE | {"files": "t.jsonl"}), "line 61: text is 3, not text"),
         (({"t.parquet": b"PAR1"}, ONE | {"files": "t.parquet"}), "damaged or no such table"),
         (({"t.xlsx": b"PK\x03\x04"}, ONE | {"files": "t.xlsx"}), "cannot tell its form ... .tsv"),
+        (({}, {"files": "t.tsv"}), "t.tsv has train alone; expected one file of train, one of dev"),
         (({}, ONE | {"files": "e.tsv"}), "e.tsv: there is no such file. Did you mean"),
         (({"d/training.tsv": GOOD}, {"files": "d"}), "training.tsv; expected one file of train, "),
     ],
@@ -219,6 +225,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ("id,labels\na,1\n", "sst.csv, line 2: no column 'label'; found id, labels"),
         ("id,label\na,1\nb,7\n", "line 3: label '7' is not one of negative, ... from 0 to 4"),
         ("id,label\na,\n", "sst.csv, line 2: a row without a label"),
+        ("id,label\na,1\na,2\n", "sst.csv, line 3: a second row of id 'a'"),
     ],
     sentences: [
         (
@@ -237,7 +244,11 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
             "in.csv, line 4: 2 columns, but the header has 1",
         ),
         (("in.jsonl", "sst", '{"text": "a"}\n\n{'), "in.jsonl, line 3: is not JSON"),
-        (("in.json", "sst", '["a"]'), "cannot tell its form from the ending"),
+        (
+            ("in.json", "sst", '["a"]'),
+            "in.json: expected a file that ends in .txt, .text, .csv, .t",
+        ),
+        (("in.parquet", "sst", b"PAR1"), "in.parquet: expected a file that ends in .txt, "),
     ],
 }
 """By who reads it: the input, and what the message says; ` ... ` stands for anything."""

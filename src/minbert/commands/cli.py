@@ -179,6 +179,7 @@ PLAN = {
     "--results": _path("the results folder", "ROOT", default=Path("results")),
     "--plan": _arg("the plan's name (default: the newest that has the job)"),
 }
+PUBLISHED = {**PLAN, "--plan": _arg("the plan's name", required=True)}
 JOB = {
     **PLAN,
     "--threads": _number("(default: 1)", default=1),
@@ -199,15 +200,15 @@ STEPS = {
     "publish": Command(
         "publish.publish:publish",
         "copy tables and figures to their readable names",
-        {**PLAN, "mark": _path("a file to write when all are copied")},
+        {**PUBLISHED, "mark": _path("a file to write when all are copied")},
     ),
     "publish-one": Command(
         "publish.publish:publish_one",
         "copy one table or figure to its readable name",
-        {**PLAN, "name": _arg("such as tables/hybrid-bert.md")},
+        {**PUBLISHED, "name": _arg("such as tables/hybrid-bert.md")},
     ),
     "publish-partial": Command(
-        "publish.publish:publish_partial", "publish what there is, after a failure", PLAN
+        "publish.publish:publish_partial", "publish what there is, after a failure", PUBLISHED
     ),
     "make": Command(
         "commands.steps:make",
@@ -287,6 +288,7 @@ def _call(words: Sequence[str]) -> Any:
 
         more = [f"results={results}"] if results else []
         return run(load_plan(files, base, [*words, *more]), **options)
-    if not results and (given or words or files[0].exists()):
-        results = Path(load_config(files, words).results)
+    if given or words or (not results and files[0].exists()):
+        configured = Path(load_config(files, words).results)
+        results = results or configured
     return run(results or Path("results"), **options)

@@ -5,7 +5,7 @@ from pathlib import Path
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job
-from minbert.store.plans import describe_job, published_plans, read_plan
+from minbert.store.plans import describe_job, published_plans, read_plan, records
 
 FORMATS = (".pdf", ".png", ".svg")
 
@@ -26,7 +26,7 @@ def draw(
 
     known = {
         of.removeprefix("figures/"): (key, plan)
-        for plan in reversed(published_plans(root))  # of the whole grids, or else of a part
+        for plan in reversed(published_plans(root) or [*dict(records(root))][:1])
         for of, kind, key in read_plan(root, plan)["shown"]
         if kind == "figure"
     }

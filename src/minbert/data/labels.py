@@ -45,6 +45,8 @@ def file_labels(path: Path, task: str) -> dict[str, float]:
                 raise BadRow(row)
             if (label := label_of(row["label"], TASKS[task])) is None:
                 raise BadRow("a row without a label")
+            if str(row["id"]) in found:
+                raise BadRow(f"a second row of id {str(row['id'])!r:.80}")
         except BadRow as error:
             raise UserError(f"{path}, line {line}: {error}") from None
         found[str(row["id"])] = label

@@ -45,13 +45,14 @@ def names_in(folder: Path, config: Config) -> list[str]:
 def _in_folder(task: str, entry: TaskEntry, folder: Path, config: Config) -> dict[str, Place]:
     """Return a folder's files `train.tsv`, `dev.jsonl` etc.; what is no folder is train's file."""
     names = names_in(folder, config)
-    if not names and not folder.is_dir():
+    if not names and not folder.is_dir() and "dev" in entry.derived_splits:
         return {"train": (str(folder), "sha256:")}
     found = [(s, name) for s in SPLITS for form in FORMS if (name := f"{s}.{form}") in names]
     splits = [*(split for split, _ in found), *entry.derived_splits]
     if not {"train", "dev"} <= {*splits} or len({*splits}) < len(splits):
+        alone = "train alone" if folder.is_file() else "nothing"
         raise UserError(
-            f"config: tasks.{task}.files: {folder} has {', '.join(names[:8]) or 'nothing'}; "
+            f"config: tasks.{task}.files: {folder} has {', '.join(names[:8]) or alone}; "
             "expected one file of train, one of dev or in its place 'dev: 0.1' in the task"
         )
     return {split: (str(folder / name), "sha256:") for split, name in found}
@@ -61,8 +62,11 @@ def label_files(config: Config, tasks: Collection[str]) -> dict[str, Path]:
     """Return {task: path} of the files in `labels` that are called by tasks, such as `sst.csv`."""
     folder = Path(str(config.labels))
     names = names_in(folder, config)
-    each = ((task, f"{task}.{form}") for task in tasks for form in FORMS)
-    found = {task: folder / name for task, name in each if name in names}
+    each = [(task, name) for task in tasks for form in FORMS if (name := f"{task}.{form}") in names]
+    found = {task: folder / name for task, name in each}
+    if len(found) < len(each):
+        two = ", ".join(name for _, name in each)
+        raise UserError(f"labels: {folder}: two files of one task among {two}; keep one")
     if not found:
         raise UserError(
             f"labels: {folder}: there is no file of ids and labels that is called by its task, "

@@ -35,7 +35,6 @@ from minbert.predict.resolve_run import (
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import node_folder
 from minbert.store.plans import (
-    ONLY,
     SCORES,
     VARIANT_COLUMNS,
     published_plans,
@@ -71,8 +70,8 @@ class Results:
     def variants(self) -> pd.DataFrame:
         """Every stage of every variant, with its tasks, key, start and label (`variants.tsv`).
 
-        They are those published of whole grids, then those of a part alone; before the first
-        publication, those of the newest plan.
+        They are those published of whole grids and of a part, of what both have those of the newer;
+        before the first publication, those of the newest plan.
         """
         shown = plans(self.root)[: len(published_plans(self.root)) or 1]
         return _of_first(pd.DataFrame(of["variants"], columns=[*VARIANT_COLUMNS]) for of in shown)
@@ -81,11 +80,10 @@ class Results:
     def scores(self) -> pd.DataFrame:
         """The score table, with the columns of `scores.parquet` (docs/pipeline.md).
 
-        After that of the whole grids come variants that were run as a part alone. It is empty
-        before results are published for the first time.
+        It is of the same plans. It is empty before results are published for the first time.
         """
-        paths = filter(Path.is_file, (self.root / SCORES, self.root / ONLY / SCORES))
-        tables = [*map(read_file, paths)] or [SCHEMA.empty_table()]
+        paths = (folder / SCORES for folder in published_plans(self.root).values())
+        tables = [*map(read_file, filter(Path.is_file, paths))] or [SCHEMA.empty_table()]
         return _of_first(table.to_pandas() for table in tables)
 
     def specs(self, names: str = "*") -> pd.DataFrame:
@@ -241,8 +239,10 @@ class Comparison:
         blocks = [
             "\n".join(f"{side}  {of}" for side, of in zip("AB", self.about, strict=True)),
             table(self.spec, "{:.3g}") if len(self.spec) else "the same training",
-            table(self.scores, "{:.3f}")
-            + "\nB - A on dev, with its 95 % interval over examples and seeds.",
+            f"{table(self.scores, '{:.3f}')}\nB - A on dev, with its 95 % interval over examples "
+            "and seeds."
+            if len(self.scores)
+            else "no scores: one is not trained, or they have no task with the same examples",
         ]
         if len(self.examples):
             ways = self.examples.groupby(["task", "change"])

@@ -195,13 +195,13 @@ class Plan:
         return [file.name for file in self.files] or ["config.yaml"]
 
     def check_names(self) -> None:
-        """Refuse to publish over the readable names of a configuration of other files."""
+        """Refuse a results folder whose readable names are of a configuration of other files."""
         other = manifest(self.names).get("configured", self.configured)
         if other != self.configured:
             raise UserError(
-                f"{self.names} has the tables and figures of {', '.join(other)}, which "
-                f"{', '.join(self.configured)} would replace: choose different `results`, or "
-                f"delete {self.names / PUBLISHED}"
+                f"{self.names} has the results of {', '.join(other)}, and this is the "
+                f"configuration of {', '.join(self.configured)}: give the other --configfile, "
+                f"choose different `results`, or delete {self.names / PUBLISHED}"
             )
 
     @cached_property

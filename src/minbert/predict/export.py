@@ -92,7 +92,18 @@ def card(run: TrainedTask, tasks: Sequence[str]) -> str:
     """Return the model card, Markdown: how to use the model, its scores, data and terms."""
     template = jinja2.Template(CARD.read_text(encoding="utf-8"), trim_blocks=True)
     of = run.variant
-    facts, scores = of.record["papers"][of.paper], scores_of(of.root, of.record)
+    facts, trained = (
+        of.record["papers"][of.paper],
+        {t for s in of.settings.values() for t in s["tasks"]},
+    )
+    scored = {*tasks, *(("overall",) if {*facts["overall_tasks"]} <= {*tasks} else ())}
+    scores = [row for row in scores_of(of.root, of.record) if row["task"] in scored]
+    datasets = {task: key for task, key in facts["datasets"].items() if task in trained}
     return template.render(
-        run=run, of=of, tasks=[*map(TASKS.get, tasks)], facts=facts, scores=scores
+        run=run,
+        of=of,
+        tasks=[*map(TASKS.get, tasks)],
+        facts=facts,
+        scores=scores,
+        datasets=datasets,
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.progress import counted
-from minbert.data.tables import Fields, decode, form_of, lines_of, rows_of, text_fault
+from minbert.data.tables import Fields, decode, lines_of, rows_of, text_fault
 from minbert.spec.task import Task
 
 FORMATS = ("text", "csv", "tsv", "jsonl")
@@ -36,7 +36,10 @@ def from_file(path: Path, form: str | None, task: Task) -> list[Item]:
     """
     if not path.exists():
         raise UserError(f"cannot read {path}: there is no such file")
-    form = form or ("text" if path.suffix in ("", ".txt", ".text") else form_of(path.name))
+    form = form or {"": "text", ".txt": "text"}.get(path.suffix, path.suffix[1:].lower())
+    if form not in FORMATS:
+        known = ", .".join(("txt", *FORMATS))
+        raise UserError(f"{path}: expected a file that ends in .{known}, or --format")
     # A socket, which standard input may be, cannot be opened by its name.
     content = sys.stdin.buffer.read() if path == STANDARD_INPUT else path.read_bytes()
     text, where = decode(content, path), f"{path}, line {{}}".format

@@ -60,6 +60,7 @@ nodes it has the description."""
 _MOST = 4 << 30
 """Bytes of a file that is unpacked."""
 _KEY = "[0-9a-f]{16}"
+_RUN = re.compile(r"/seed(\d+)/run\.json$")
 _NAME = re.compile(rf"spec/[a-z]+-{_KEY}\.json|([a-z]+)/{_KEY}/(?:seed\d+/)?([a-z.]+)")
 DESCRIBED = {*FILES, "tokens", "features"}
 """The kinds whose nodes a bundle describes."""
@@ -97,11 +98,13 @@ def bundle(
         use_tasks_of({"tasks": tasks.values()})
         names = sorted({*_names(root / "store", plans, seeds, elsewhere)})
         names = [name for name in names if weights or not name.endswith(WEIGHTS)]
-        if not (runs := sum(name.endswith("/run.json") for name in names)):
-            raise UserError(f"{root} has no finished run to put into the bundle")
-        files = _contents(root, plans[0], names, lean)
+        runs = [int(seed[1]) for name in names if (seed := _RUN.search(name))]
+        if not runs or (lacking := {*seeds} - {*runs}):
+            of = f" of seed {min(lacking)}" if seeds else ""
+            raise UserError(f"{root} has no finished run{of} to put into the bundle")
+        files = _contents(root, plans, names, lean)
         write(out, files, package=VERSION, tasks=[*tasks.values()])
-    return f"{out}: {counted(runs, 'run')}, {shown_size(out.stat().st_size)}"
+    return f"{out}: {counted(len(runs), 'run')}, {shown_size(out.stat().st_size)}"
 
 
 def _names(
@@ -135,13 +138,17 @@ def _names(
 
 def _contents(
     root: Path,
-    plan: Mapping[str, Any],
+    plans: Sequence[Mapping[str, Any]],
     names: Sequence[str],
     lean: bool,
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of the configuration, which states checksums, and of results."""
+    """Yield name and content of results, after a configuration, which states checksums.
+
+    It is that of the first plan of whole grids, if there is one.
+    """
+    plan = min(plans, key=lambda plan: bool(plan["below"]))
     config = read_description(root, *plan["shown"][-1][1:])["spec"]["config"]
-    config["checksums"] = plan["checksums"]
+    config["checksums"] = {path: of for each in plans for path, of in each["checksums"].items()}
     yield "config.json", json.dumps(config, indent=1).encode()
     rows = rows_by_task((root / "store" / name for name in names), root / "store")
     for name in names:

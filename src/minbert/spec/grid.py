@@ -82,16 +82,23 @@ class NamedStage(StageKeys):
     name: Name
 
 
+Choices = (
+    Annotated[tuple[Any, ...], Field(min_length=2), Distinct]
+    | Annotated[dict[str, Any], Field(min_length=2)]
+)
+
+
 class VariantKeys(partial(Display), StageKeys):  # type: ignore[misc]
     """A variant, or a template that variants can extend.
 
     `expand` makes a variant of each value: a list by dotted key, or words for values. `tune` lists
-    values in the same way, among which a half of dev chooses. A template has no `expand`.
+    values in the same way, two or more, among which a half of dev chooses. A template has no
+    `expand`.
     """
 
     extends: Names | None = None
     stages: Annotated[tuple[NamedStage, ...], Field(min_length=1)] | None = None
-    tune: dict[str, Annotated[tuple[Any, ...], Field(min_length=2), Distinct] | None] | None = None
+    tune: dict[str, Choices | None] | None = None
     expand: dict[str, Annotated[tuple[Any, ...], Distinct] | dict[str, Any]] | None = None
 
 

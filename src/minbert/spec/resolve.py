@@ -277,22 +277,24 @@ def _stages(variant: str, values: Values, paper: Values, config: Config) -> dict
             # Without `train`, all tasks but `*` are trained.
             tasks, known = keys.get("tasks", {}), named if train else TASKS
             keys["tasks"] = merge({name: tasks[name] for name in tasks if name in known}, named)
-            keys.setdefault("select", paper.get("overall", "normalised"))
-            found[ref] = Stage(ref, *_specs(keys, config))
+            found[ref] = Stage(ref, *_specs(keys, paper.get("overall", "normalised"), config))
     return found
 
 
-def _specs(keys: Mapping[str, Any], config: Config) -> tuple[StageSpec, StageSpec]:
-    """Return what the configuration makes of the spec that a grid's `keys` say, and this itself."""
+def _specs(keys: Values, rule: str, config: Config) -> tuple[StageSpec, StageSpec]:
+    """Return what the configuration makes of the spec that a grid's `keys` say, and this itself.
+
+    Epochs are selected by the `rule` of the paper, unless it is said otherwise.
+    """
 
     def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Values:
         values = without_nulls(merge(base, over))
         # The configuration names tasks that not every stage has; it takes none out.
         return values | {"tasks": {task: values["tasks"].get(task) for task in keys["tasks"]}}
 
-    plain = validated(StageSpec, keys)
+    plain = validated(StageSpec, {"select": rule, **keys})
     # Merged into nothing first: their `*` is for the tasks that they name too.
-    spec = validated(StageSpec, merged(merge({}, config.defaults), keys))
+    spec = validated(StageSpec, merged(merge({"select": rule}, config.defaults), keys))
     adjusted = merged(_scaled(spec, config.scale), config.override)
     return validated(StageSpec, adjusted, "after scale and override of the config"), plain
 

@@ -187,10 +187,15 @@ class StageSpec(Spec):
                 yield f"task '{name}' has 'init_head_from', which needs a stage to start from"
             if how == "heads" and (task.convolution or self.smart):
                 yield "'trainable: heads' caches pooled features: no 'convolution', no 'smart'"
-            coin = self.smart is not None and divergence(self.smart, name) == "symmetric_kl"
-            bounds = TASKS[name].low, TASKS[name].high
-            if coin and TASKS[name].kind == "regression" and bounds != COSINE_RANGE:
+            flat = task.head.name == "cosine" and task.head.depth == 0
+            if how == "heads" and flat and task.trained:
+                yield f"task '{name}' has nothing to train: its cosine has a 'depth' of 0"
+            used = divergence(self.smart, name) if self.smart and task.trained else ""
+            numbers, bounds = TASKS[name].kind == "regression", (TASKS[name].low, TASKS[name].high)
+            if used == "symmetric_kl" and numbers and bounds != COSINE_RANGE:
                 yield f"task '{name}' needs 'smart.regression: squared_error': labels beyond 0 to 5"
+            if used == "squared_error" and not numbers:
+                yield f"task '{name}' has classes: 'smart.divergence: squared_error' is for numbers"
         if not trained:
             yield "no task has 'trained: true': the stage would train nothing"
         if self.surgery or self.weighting:

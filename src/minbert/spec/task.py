@@ -394,6 +394,8 @@ def misfits(name: str, task: TaskSpec) -> Iterator[str]:
         yield f"is {known.kind}: its loss is one of {sorted(losses)}, not '{task.loss}'"
     if task.loss == "cosine_mse" and (known.low, known.high) != COSINE_RANGE:
         yield "has loss 'cosine_mse', which is for labels from 0 to 5; take 'mse', or scale them"
+    if cosine and known.kind == "classification":
+        yield "is classification: 'head: cosine' gives one number; take 'mlp'"
     if cosine and task.features != ("u", "v"):
         yield "has 'head: cosine', which needs 'pairing: siamese' and 'features: [u, v]'"
     if task.loss in ("cosine_embedding", "cosine_mse") and not cosine:

@@ -109,10 +109,12 @@ def stage_rows(variants: Iterable[Sequence[str]]) -> list[dict[str, str]]:
     return [dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in variants]
 
 
-def published_plans(root: Path) -> list[str]:
-    """Return the plans whose files are published under `root`: of whole grids, then of a part."""
-    plans = (manifest(folder).get("plan", "") for folder in (root, root / ONLY))
-    return [plan for plan in plans if plan_path(root, plan).exists()]
+def published_plans(root: Path) -> dict[str, Path]:
+    """Return {plan: folder} of the readable names of whole grids and of a part, the newer first."""
+    plans = {manifest(folder).get("plan", ""): folder for folder in (root, root / ONLY)}
+    there = {plan: folder for plan, folder in plans.items() if plan_path(root, plan).exists()}
+    written = {plan: (sound(plan_path(root, plan)) or {}).get("written", 0) for plan in there}
+    return {plan: there[plan] for plan in sorted(there, key=written.__getitem__, reverse=True)}
 
 
 def manifest(folder: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from minbert.base.files import read_json
 from minbert.base.locks import take
 from minbert.base.progress import counted
 from minbert.spec.task import use_tasks_of
-from minbert.store.plans import read_plan, stage_rows
+from minbert.store.plans import read_plan, records, stage_rows
 from minbert.track.journal import FOLLOWER, Attempt, attempts
 from minbert.track.runs import PARENTS, log_imported_runs
 from minbert.track.store import (
@@ -45,9 +45,11 @@ _LAST_SECONDS = 10.0
 def follow(root: Path, plan: str | None, until: int | None, once: bool) -> None:
     """Follow the jobs `until` that process ends, or only `once`; exit with 1 if anything is left.
 
+    Without a name, the `plan` is the newest.
     Raises `UserError` for a URI that is no store (`store.check_store`).
     """
     check_store(root)
+    plan = plan or next((name for name, _ in records(root)), None)
     if Follower(root, plan).follow(None if once else until):
         raise SystemExit(1)
 

@@ -246,6 +246,8 @@ def serve(root: Path | str, port: int = 5000) -> None:
     if uri.startswith("http"):
         _print_tables(root, uri.rstrip("/"))
         return
+    if not root.is_dir():  # which the check would make
+        raise UserError(f"{root}: there is no such results folder")
     check_store(root)
     if (path := sqlite_path(uri)) and not path.exists():
         raise UserError(
