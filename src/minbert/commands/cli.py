@@ -179,7 +179,7 @@ PLAN = {
     "--results": _path("the results folder", "ROOT", default=Path("results")),
     "--plan": _arg("the plan's name (default: the newest that has the job)"),
 }
-PUBLISHED = {**PLAN, "--plan": _arg("the plan's name", required=True)}
+PUBLISHING = {**PLAN, "--plan": _arg("the plan's name", required=True)}
 JOB = {
     **PLAN,
     "--threads": _number("(default: 1)", default=1),
@@ -200,15 +200,15 @@ STEPS = {
     "publish": Command(
         "publish.publish:publish",
         "copy tables and figures to their readable names",
-        {**PUBLISHED, "mark": _path("a file to write when all are copied")},
+        {**PUBLISHING, "mark": _path("a file to write when all are copied")},
     ),
     "publish-one": Command(
         "publish.publish:publish_one",
         "copy one table or figure to its readable name",
-        {**PUBLISHED, "name": _arg("such as tables/hybrid-bert.md")},
+        {**PUBLISHING, "name": _arg("such as tables/hybrid-bert.md")},
     ),
     "publish-partial": Command(
-        "publish.publish:publish_partial", "publish what there is, after a failure", PUBLISHED
+        "publish.publish:publish_partial", "publish what there is, after a failure", PUBLISHING
     ),
     "make": Command(
         "commands.steps:make",

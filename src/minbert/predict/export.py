@@ -92,18 +92,10 @@ def card(run: TrainedTask, tasks: Sequence[str]) -> str:
     """Return the model card, Markdown: how to use the model, its scores, data and terms."""
     template = jinja2.Template(CARD.read_text(encoding="utf-8"), trim_blocks=True)
     of = run.variant
-    facts, trained = (
-        of.record["papers"][of.paper],
-        {t for s in of.settings.values() for t in s["tasks"]},
-    )
-    scored = {*tasks, *(("overall",) if {*facts["overall_tasks"]} <= {*tasks} else ())}
+    facts = of.record["papers"][of.paper]
+    scored = {*tasks, "overall"} if {*facts["overall_tasks"]} <= {*tasks} else {*tasks}
     scores = [row for row in scores_of(of.root, of.record) if row["task"] in scored]
+    trained = {task for stage in of.settings.values() for task in stage["tasks"]}
     datasets = {task: key for task, key in facts["datasets"].items() if task in trained}
-    return template.render(
-        run=run,
-        of=of,
-        tasks=[*map(TASKS.get, tasks)],
-        facts=facts,
-        scores=scores,
-        datasets=datasets,
-    )
+    shown = {"run": run, "of": of, "facts": facts, "scores": scores, "datasets": datasets}
+    return template.render(tasks=[*map(TASKS.get, tasks)], **shown)

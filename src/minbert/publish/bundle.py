@@ -20,6 +20,7 @@ import json
 import re
 import shutil
 import zipfile
+from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -99,8 +100,8 @@ def bundle(
         names = sorted({*_names(root / "store", plans, seeds, elsewhere)})
         names = [name for name in names if weights or not name.endswith(WEIGHTS)]
         runs = [int(seed[1]) for name in names if (seed := _RUN.search(name))]
-        if not runs or (lacking := {*seeds} - {*runs}):
-            of = f" of seed {min(lacking)}" if seeds else ""
+        if (lacking := {*seeds} - {*runs}) or not runs:
+            of = f" of seed {min(lacking)}" if lacking else ""
             raise UserError(f"{root} has no finished run{of} to put into the bundle")
         files = _contents(root, plans, names, lean)
         write(out, files, package=VERSION, tasks=[*tasks.values()])
@@ -148,7 +149,7 @@ def _contents(
     """
     plan = min(plans, key=lambda plan: bool(plan["below"]))
     config = read_description(root, *plan["shown"][-1][1:])["spec"]["config"]
-    config["checksums"] = {path: of for each in plans for path, of in each["checksums"].items()}
+    config["checksums"] = dict(ChainMap(*(each["checksums"] for each in (plan, *plans))))
     yield "config.json", json.dumps(config, indent=1).encode()
     rows = rows_by_task((root / "store" / name for name in names), root / "store")
     for name in names:
