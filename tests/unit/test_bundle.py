@@ -109,7 +109,6 @@ def test_own_tasks_of_published_results_come_along_though_the_newest_plan_has_no
 def test_the_configuration_is_that_of_whole_grids_though_a_part_was_planned_last(
     plan: Plan, copied: Path, tmp_path: Path
 ) -> None:
-    """With the checksums of both."""
     config = plan.config.model_dump() | {"results": str(copied), "only": ["one/three"]}
     write(part := load_plan(config, plan.base))
     trained_root._make(part, "report", part.shown["report"].key)

@@ -132,8 +132,7 @@ def test_scores_are_those_published_of_whole_grids_and_a_part_the_newer_first(
     both = pd.concat([whole.assign(value=0.125), whole.assign(variant="apart")])
     write_file(part, pa.Table.from_pandas(both, SCHEMA, preserve_index=False))
     ((earlier, record),) = records(root)
-    plan = write_plan(root, record | {"below": "only"})
-    write_json(root / "only" / "published.json", {"plan": plan})
+    write_json(root / "only/published.json", {"plan": write_plan(root, record | {"below": "only"})})
     pd.testing.assert_frame_equal(results.scores, both.reset_index(drop=True))
     write_json(plan_path(root, earlier), record | {"written": 9e9})
     found = results.scores

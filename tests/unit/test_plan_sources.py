@@ -17,6 +17,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
 from minbert.data import dataset
 from minbert.data.identity import checksum
+from minbert.plan.describe import record_of
 from minbert.plan.pending import check_sources, pending
 from minbert.plan.sources import Sources
 from minbert.spec.config import REVISION, load_config
@@ -269,7 +270,6 @@ def test_stated_checksums_stand_for_absent_files(given: dict[str, Any], tmp_path
 def test_a_checksum_of_no_file_is_refused(
     path: str, near: str, given: dict[str, Any], tmp_path: Path
 ) -> None:
-    """It would protect nothing, as the file that is meant may have any content."""
     with pytest.raises(UserError) as refused:
         sources(tmp_path, **given, checksums={path: f"git:{'0' * 40}"})
     said = f"checksums: {path}: no file that is read has this path. Did you mean '{near}'?"
@@ -285,10 +285,21 @@ def test_an_encoder_is_named_by_what_it_is(given: dict[str, Any], tmp_path: Path
     assert hub.encoder == named
 
 
+AWAY = {
+    f"away/{BUILT_IN[task].files[split].path}": f"git:{'0' * 40}"
+    for task in ("sst", "cfimdb")
+    for split in SPLITS
+}
+
+
+def test_a_plan_keeps_its_name_though_runs_of_other_tasks_are_looked_at(tmp_path: Path) -> None:
+    before = record_of(made := make_plan(tmp_path, data="real", course="away", checksums=AWAY))
+    made.sources.data("cfimdb")
+    assert record_of(made) == before and len(before["checksums"]) == 3
+
+
 def test_a_job_without_its_source_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    made = make_plan(tmp_path, data="real", course="away", checksums={
-        f"away/{BUILT_IN['sst'].files[split].path}": f"git:{'0' * 40}" for split in SPLITS
-    })  # fmt: skip
+    made = make_plan(tmp_path, data="real", course="away", checksums=AWAY)
     with pytest.raises(UserError, match=r"away/ids-sst-train.csv is missing, and .* no finished"):
         check_sources(pending(made))
     finish(made)

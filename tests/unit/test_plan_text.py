@@ -63,7 +63,6 @@ def test_every_job_is_listed_with_what_differs_from_the_nearest(tmp_path: Path) 
 def test_claims_that_no_result_of_this_size_can_confirm_are_named_before_training(
     override: dict[str, Any], margins: list[float], tmp_path: Path
 ) -> None:
-    """The smaller the dev set that scores are on, the more of them."""
     claim = "  - {text: T, section: '1', task: sst, variant: first, against: longer, "
     claim += "direction: same, margin: %s}\n"
     new = "claims:\n" + "".join(claim % margin for margin in (0.02, 0.045, 0.5)) + "variants:\n"

@@ -90,8 +90,7 @@ def test_what_cannot_be_had_says_the_way_out(
 def test_of_whole_grids_and_a_part_the_one_that_ran_last_counts(planned: Planned) -> None:
     planned.stage("a1", "sst", "one")
     planned.stage("b1", "sst", "two")
-    edited = [["p", "one", "main", "sst", "b1", "backbone", "one", ""]]
-    planned.plan(edited, below="only")
+    planned.plan([["p", "one", "main", "sst", "b1", "backbone", "one", ""]], below="only")
     assert (keys(planned, "one"), keys(planned, "two")) == ({"sst": "b1"}, {"sst": "b1"})
     planned.plan(planned.rows)
     assert keys(planned, "one") == {"sst": "a1"}

@@ -38,7 +38,7 @@ def record_of(plan: Plan) -> dict[str, Any]:
         "stamp": plan.stamp,
         "options": plan.options,
         "configured": plan.configured,
-        "checksums": plan.sources.checksums,
+        "checksums": plan.checksums,
         "jobs": jobs,
         "tasks": [Task.of(*entry).model_dump() for entry in plan.config.tasks.items()],
     }

@@ -53,6 +53,7 @@ def load_plan(
     plan = Plan(read, base, grids, every, published, sources, files, words)
     plan.check_distinct()
     plan.shown.update(shown_nodes(plan))
+    plan.checksums.update(sources.checksums)  # without those of finished runs (`cost.Costs.rate`)
     return plan
 
 

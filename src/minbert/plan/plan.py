@@ -42,7 +42,7 @@ class Plan:
     each stage of the whole grids, as a stage may start from one of a variant that is not. The
     configuration was chosen by `files`, besides config.yaml, and by `words` (`KEY=VALUE`) of the
     command line. `shown` are the nodes of what people look at (`plan.outputs`), by the name they
-    are published under, if they are.
+    are published under, if they are; `checksums`, of the files that these are made from.
     """
 
     config: Config
@@ -54,6 +54,7 @@ class Plan:
     files: Sequence[Path]
     words: Sequence[str]
     shown: dict[str, Node] = field(default_factory=dict)
+    checksums: dict[str, str] = field(default_factory=dict)
 
     @property
     def root(self) -> Path:
