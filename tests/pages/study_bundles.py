@@ -12,8 +12,11 @@ from typing import Any
 
 import pandas as pd
 
+from minbert.spec.config import load_config
+
 ROOT = Path(__file__).parents[2]
 STUDY = ROOT / "study"
+CONFIGURED = (ROOT / "workflow/overlays/minilm.yaml", STUDY / "study.yaml")
 BUNDLES = sorted(STUDY.glob("seed-*.zip"))
 
 
@@ -56,11 +59,12 @@ def runs() -> pd.DataFrame:
 def read_runs(keys: str, file: str, task: str, **of: str) -> list[pd.DataFrame]:
     """Return what each training with one of `keys` has of a task on dev, where it is `of`.
 
-    Trainings of other tasks are left out.
+    Trainings of other tasks, and of seeds that have not finished, are left out.
     """
     rows = {"split": "dev", "task": task, **of}
     filters = [(column, "==", value) for column, value in rows.items()]
-    names = [f"train/{key}/seed" for key in keys.split()]
+    seeds = load_config(CONFIGURED).seeds
+    names = [f"train/{key}/seed{seed}/" for key in keys.split() for seed in seeds]
     paths = [name for name in bundled() if name.startswith((*names,)) and name.endswith(file)]
     tables = (pd.read_parquet(io.BytesIO(read(path)), filters=filters) for path in paths)
     return [table for table in tables if len(table)]

@@ -15,7 +15,7 @@ from minbert.evaluate.text import read_csv
 from minbert.spec.config import load_config
 from minbert.spec.task import TASKS as KNOWN
 
-from .study_bundles import ROOT, STUDY, labels, read, read_runs, reports, runs
+from .study_bundles import CONFIGURED, STUDY, labels, read, read_runs, reports, runs
 from .study_tables import (
     MINUS,
     TASKS,
@@ -26,8 +26,6 @@ from .study_tables import (
     rows_reached,
     verdicts,
 )
-
-CONFIGURED = (ROOT / "workflow/overlays/minilm.yaml", STUDY / "study.yaml")
 
 
 def short(value: float, sign: str = "", digits: int = 3) -> str:
