@@ -101,13 +101,14 @@ class Sources:
         return found
 
     def _check_stated(self) -> None:
-        """Refuse the checksum of a file that is not there, and would not be read if it were."""
+        """Refuse the checksum of an absent file beside those that are read: its name is wrong."""
         given, absent = self.config, [path for path in self._stated if not path.exists()]
         tasks = (*BUILT_IN, *given.tasks) if absent else ()
         read = {Path(at) for t in tasks for at, _ in located(t, given, self.base).values()}
         for folder in map(Path, filter(None, (given.backbone, given.labels))):
             read |= {folder / name for name in names_in(folder, given)}
-        for path in (path for path in absent if path not in read):
+        folders = {path.parent for path in read}  # A bundle's checksums may be of other places.
+        for path in (path for path in absent if path not in read and path.parent in folders):
             near = did_you_mean(str(path), map(str, read))
             raise UserError(f"checksums: {path}: no file that is read has this path.{near}")
 
