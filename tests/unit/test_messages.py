@@ -112,7 +112,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ("tasks: {sst: {loss: cross_entrpy}}", "or 'mse'. Did you mean 'cross_entropy'?"),
         # Inheritance, expansion, stages and tuning.
         ("extends: a", "variant 'a': 'extends' goes round in a circle: a -> a"),
-        ("extends: [tt]", "variant 'a': 'a' extends unknown 'tt'. Did you mean 't'?"),
+        ("extends: [tt]", "'a' extends 'tt', which no grid of this paper has. Did you mean 't'?"),
         ("expand: {optimiser.lr: [1, 2]}", "two variants or templates are called 'a'; rename one"),
         ("stages: []", "'variants.a.stages'"),
         ("stages: [{name: x}, {name: x}]", "variant 'a': stage 'x': two stages have this name"),

@@ -20,8 +20,9 @@ NAMES = r"all-MiniLM-L6-v2|Apache 2\.0|fp32|[13]-bert|\bR\d+\b|H200|1e-5|r = 0\b
 """What has digits, and is no number that a run could change."""
 
 ELSEWHERE = (
-    "train on 283,010 and the others on the course's 141,506",
-    "own 5 %: that at least one verdict on the four papers is wrong by chance may be up to 19 %",
+    "train on about 283,000 and the others on the course's 141,506",
+    "own 5 %, so the chance of at least one false",
+    "in the four papers is at most 20 %",
     "178 of the 863 STS dev pairs",  # by the course's index, which is the STS benchmark's
     "15 at once",
     "95 % intervals",

@@ -14,6 +14,7 @@ from minbert.store.plans import descriptions, write_description, write_plan
 
 NEVER = "has never run"
 Changes = dict[str, tuple[Any, Any]]
+PATHS = ("course", "lmrd", "labels")  # of a configuration, under which its checksums are
 LONGEST = 30  # characters of an old and a new value that are shown
 
 
@@ -39,6 +40,7 @@ def record_of(plan: Plan) -> dict[str, Any]:
         "options": plan.options,
         "configured": plan.configured,
         "checksums": plan.checksums,
+        "sources": plan.config.model_dump(include={*PATHS}, exclude_defaults=True),
         "jobs": jobs,
         "tasks": [Task.of(*entry).model_dump() for entry in plan.config.tasks.items()],
     }

@@ -149,6 +149,8 @@ def _contents(
     """
     plan = min(plans, key=lambda plan: bool(plan["below"]))
     config = read_description(root, *plan["shown"][-1][1:])["spec"]["config"]
+    # Older records do not say where data are.
+    config |= ChainMap(*(each.get("sources", {}) for each in (plan, *plans)))
     config["checksums"] = dict(ChainMap(*(each["checksums"] for each in (plan, *plans))))
     yield "config.json", json.dumps(config, indent=1).encode()
     rows = rows_by_task((root / "store" / name for name in names), root / "store")

@@ -230,7 +230,10 @@ def _flat(name: str, bodies: dict[str, Values], templates: Collection[str], *bel
     if name in below:
         raise UserError(f"'extends' goes round in a circle: {' -> '.join([*below, name])}")
     if name not in bodies:
-        raise UserError(f"'{below[-1]}' extends unknown '{name}'.{did_you_mean(name, bodies)}")
+        raise UserError(
+            f"'{below[-1]}' extends '{name}', which no grid of this paper has."
+            f"{did_you_mean(name, bodies)}"
+        )
     own, values = dict(bodies[name]), Values()
     for parent in own.pop("extends", None) or ():
         found = _flat(parent, bodies, templates, *below, name)
