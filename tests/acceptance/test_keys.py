@@ -276,7 +276,9 @@ def test_files_are_in_the_keys_of_what_they_decide_but_not_where_they_lie(
     folder = project.folder / "elsewhere"
     for name in ("course", "labels"):
         shutil.copytree(project.folder / name, folder / name)
+    shutil.copy2(project.folder / "mine.tsv", folder)
     moved = CONFIG | {name: f"elsewhere/{name}" for name in ("course", "labels")}
+    moved = merged(moved, {"tasks": {"mine": {"files": "elsewhere/mine.tsv"}}})
     assert changed(before, project.plan(own_lines(), moved, GRID)) == set()
     other = ("course/sts-dev.csv", "course/ids-sst-train.csv", "labels/sts.csv")
     for path in (*(folder / name for name in other), project.folder / "reviews.tar.gz"):

@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from statistics import fmean
 
 import pytest
+from following import start, write_rows
 from serving import free_port, serving
 
-from minbert.base.files import write_json
 from minbert.evaluate.seeds import interval
 from minbert.spec.protocol import Measured
 from minbert.store.plans import write_plan
 from minbert.track.follower import Follower
-from minbert.track.journal import Journal
-from minbert.track.runs import PARENTS
 from minbert.track.store import Tag
 
 from .chromium import Browser
@@ -38,8 +36,7 @@ def addresses(started: Browser, tmp_path_factory: pytest.TempPathFactory) -> Ite
     for name, scores in SCORES.items():
         for seed, score in enumerate(scores):
             params = {"variant": name, "stage": "main", "tasks": "sst", "seed": str(seed)}
-            run = {"experiment": "paper", "key": name, "name": f"{name} . s{seed}"}
-            journal = Journal.start(root, {**run, "seed": seed, "params": params})
+            journal = start(root, name, seed, params=params)
             for step in range(1, POINTS + 1):
                 # The last epoch is the worst.
                 value = score * step / POINTS if step < POINTS else -score
@@ -48,18 +45,13 @@ def addresses(started: Browser, tmp_path_factory: pytest.TempPathFactory) -> Ite
             best = {f"best/{task}": score for task in TASKS}
             tags = {Tag.NOT_LEARNED: "" if score > 0.3 else "sst"}
             journal.end("FINISHED", metrics=best, tags=tags)
-    parents = {}
+    rows = {}
     for name, of in SCORES.items():
         ours = interval(of)
-        scores = {f"best/overall/{end}": getattr(ours, end) for end in ("low", "high")}
-        scores |= {f"{split}/{task}": ours.mean for split in ("best", "test") for task in TASKS}
-        tags = {Tag.ROW: name, Tag.NOT_LEARNED: "sts"}
-        row = {"experiment": "paper", "key": f"row.{name}", "seed": 0, "name": name}
-        journal = Journal.start(root, row)
-        journal.end("FINISHED", metrics={**scores, "n": 2}, tags=tags)
-        parents[name] = journal.path.stem
-    rows = dict.fromkeys((f"row.{name}" for name in SCORES), "")
-    write_json(root / PARENTS, {"paper": parents | rows})
+        rows[name] = {f"best/overall/{end}": getattr(ours, end) for end in ("low", "high")}
+        rows[name] |= {f"{split}/{task}": ours.mean for split in ("best", "test") for task in TASKS}
+        rows[name]["n"] = 2
+    write_rows(root, **rows)
     plan = write_plan(root, {"papers": {"paper": FACTS}, "variants": []})
     Follower(root, plan).follow()
     with serving(root, free_port()) as lines:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ from unittest import mock
 
 import encoders
 
+from minbert.evaluate.text import read_csv
 from minbert.plan.outputs import load_plan
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
@@ -221,9 +221,7 @@ class Project:
 
     def table(self, name: str) -> list[dict[str, str]]:
         """Return the lines of a published csv table."""
-        path = self.root / "tables" / f"{name}.csv"
-        with path.open(encoding="utf-8", newline="") as handle:
-            return list(csv.DictReader(handle))
+        return read_csv(self.root / "tables" / f"{name}.csv")
 
     def trained(self) -> dict[str, int]:
         """Return {file: time of last change, ns} of all that training left."""

@@ -42,6 +42,3 @@ def test_claims_run_alone_and_are_published(project: Project) -> None:
     made = project.tables()
     assert {name: made[name] for name in before} == before
     assert set(made) - set(before) == {"claims.csv", "claims.md", "claims.tex"}
-
-    project.edit(GRID, "Nothing is better.", "It is better.")
-    assert project.jobs() == {"claims", "report", "publish"}

@@ -30,12 +30,3 @@ def test_the_notes_on_a_killed_job_hide_nothing_that_is_missing(project: Project
     tokens = sorted((project.root / "store" / "tokens").glob("*/tokens.parquet"))
     mark_incomplete(project, tokens[0])
     assert project.jobs() == trainings | {"scores", "table", "index", "figure", "publish"}
-
-
-def test_a_job_that_left_some_of_its_files_is_made_again(project: Project) -> None:
-    for kind in ("tokens", "scores", "table", "index", "published"):
-        shutil.rmtree(project.root / "store" / kind)
-    (project.seed_folder("sst-only") / "predictions.parquet").unlink()
-    for report in (project.root / "store" / "data").glob("*/report.json"):
-        report.unlink()
-    assert {"train sst-only 0", "data", "tokens"} <= project.planned()

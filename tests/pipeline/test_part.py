@@ -78,12 +78,9 @@ def test_a_figure_in_another_format_and_size(
     assert title in texts[0] and stamp in texts[0]
     assert title not in texts[1] and stamp not in texts[1] and "3-bert" in texts[1]
     with pytest.raises(SystemExit):
-        draw("--size", "3.3x0.9")
-    with pytest.raises(SystemExit):
         draw("--out", str(tmp_path / "drawn.eps"))
     with pytest.raises(SystemExit):
         draw(name="multitask-los")
     said = capsys.readouterr().err
-    assert "argument --size: found '3.3x0.9', expected WxH" in said
     assert "drawn.eps: expected a file that ends in .pdf, .png, .svg" in said
     assert f"Did you mean '{PAPER}/multitask-loss'?" in said

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -48,12 +48,15 @@ def _own_process() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _seed() -> None:
-    """Let no test's numbers depend on the tests before it in the same process."""
+def _alone() -> Iterator[None]:
+    """Let no test's numbers or tasks depend on the tests before it in the same process."""
     import torch
 
     torch.manual_seed(0)
     random.seed(0)
+    before = TASKS.own
+    yield
+    TASKS.use(before)
 
 
 @pytest.fixture
@@ -135,16 +138,11 @@ def token_rows(task: str, split: str, count: int) -> list[dict[str, Any]]:
 
 def write_tokens(path: Path, rows: list[dict[str, Any]]) -> Path:
     """Write rows as a `tokens.parquet`."""
-    ids = pa.list_(pa.int32())
-    schema = pa.schema(
-        {
-            **{"id": pa.string(), "split": pa.string(), "label": pa.float32()},
-            **{"tokens1": ids, "tokens2": ids},
-        }
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
-    return path
+    from factories import put_rows
+
+    from minbert.data.tokenise import SCHEMA
+
+    return put_rows(path, rows, SCHEMA)
 
 
 @pytest.fixture(scope="session")
@@ -245,6 +243,12 @@ def trained_plan(tmp_path_factory: pytest.TempPathFactory) -> Any:
     from trained_root import make_root
 
     return make_root(tmp_path_factory.mktemp("trained") / "base")
+
+
+@pytest.fixture
+def root(trained_plan: Any, tmp_path: Path) -> Path:
+    """A copy of the trained results, to change."""
+    return Path(shutil.copytree(trained_plan.root, tmp_path / "base" / "results"))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
@@ -45,13 +44,6 @@ def follower(root: Path, told: Path) -> Iterator[BaseProcess]:
     finally:
         process.kill()
         process.join()
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, f"waited 60 s for {what}"
-        time.sleep(0.02)
 
 
 def start(root: Path, key: str, seed: int = 0, **more: Any) -> Journal:

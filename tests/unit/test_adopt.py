@@ -7,14 +7,13 @@ import json
 import os
 import shutil
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trained_root
-from own_tasks import using
 from planning import REPOSITORY
 from trained_root import plan_of, run_folder
 
@@ -29,7 +28,6 @@ from minbert.plan.plan import Plan
 from minbert.publish.bundle import bundle, unbundle
 from minbert.publish.checks import upgraded
 from minbert.spec.config import PUBLISHED
-from minbert.spec.task import TASKS
 from minbert.store.code import code_modules
 from minbert.store.node import digest
 from minbert.store.plans import ADOPTED
@@ -37,12 +35,6 @@ from minbert.store.plans import ADOPTED
 STEP = "minbert.train.step"
 RUNS = 7  # of `trained_root`: one/three (as staged/all), again, frozen, a, b, fused, two/three
 Editing = Callable[..., None]
-
-
-@pytest.fixture(autouse=True)
-def _own_tasks() -> Iterator[None]:
-    with using(*TASKS.own):
-        yield
 
 
 @pytest.fixture

@@ -73,6 +73,7 @@ def test_every_command_finds_the_results_of_the_configuration(
         ("ui --results here", "/here: there is no such results folder"),
         ("figure p/ranking --size 3", "argument --size: found '3', expected WxH"),
         ("figure p/ranking --size 60x2", "argument --size: found '60x2', expected WxH"),
+        ("figure p/ranking --size 3.3x0.9", "argument --size: found '3.3x0.9', expected WxH"),
         ("follow --once --results none", "minbert: none: there is no such results folder"),
         ("make report-00ff --results none", "minbert: none: there is no such results folder"),
     ],

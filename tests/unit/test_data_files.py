@@ -16,9 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from own_files import DEV, GOOD, HEAD, NEWS, TOPICS, as_json, built, frame, job, node, rows
 
-from minbert.base.errors import UserError
 from minbert.base.files import read_json
-from minbert.data.dataset import derived_split, make, read_dataset, write_dataset
+from minbert.data.dataset import derived_split, read_dataset, write_dataset
 from minbert.data.examples import SCHEMA, Example, label_of
 from minbert.data.identity import checksum
 from minbert.data.parquet import read_file
@@ -235,18 +234,6 @@ def test_a_download_is_known_by_its_checksum_and_read_like_a_file(tmp_path: Path
     for each in (need, planned):
         import_module(each.maker).make(made := job(tmp_path, each))
     assert {e.split for e in examples(made.out)} == {"train", "dev"}
-    (tmp_path / "d.tsv").write_text(GOOD)
-    with pytest.raises(UserError, match=r"d\.tsv changed since the plan"):
-        make(made)
-
-
-def test_what_decides_a_data_set_is_in_its_key(tmp_path: Path) -> None:
-    entry, files = NEWS | {"files": "t.tsv", "dev": 0.1}, {"t.tsv": GOOD, "moved/t.tsv": GOOD}
-    key = node(tmp_path, files, entry).key
-    for same in ({"title": "Other", "metric": "macro_f1"}, {"files": "moved/t.tsv"}):
-        assert node(tmp_path, files, entry | same).key == key
-    for other in ({"classes": ["a", "b", "c"]}, {"label": "text", "sentence1": "topic"}):
-        assert node(tmp_path, files, entry | other).key != key
 
 
 # Anything that can stand on one line, but for what is rejected; a lone surrogate is in no file.

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pipeline.project import wait_for
 
 from minbert.base.errors import UserError
 from minbert.base.locks import is_held
@@ -57,11 +58,13 @@ def held() -> tuple[int, int]:
     return one, other
 
 
-def test_thirty_mixed_jobs_never_overload_a_card() -> None:
+def test_thirty_mixed_jobs_never_overload_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two cards of eight slots, and ten jobs at a time, which know each other by locks alone."""
     draw = random.Random(7)
     sizes = [draw.choice([5, 15, 30, 50, 79, 200]) * GB for _ in range(30)]
     load, most, counting = Counter[str](), Counter[str](), threading.Lock()
+    cards = visible_cards()  # asked once: a slow nvidia-smi would let jobs run one by one
+    monkeypatch.setattr("minbert.devices.gpus.visible_cards", lambda: cards)
 
     def job(memory: int) -> None:
         with lease("auto", memory, str) as card:
@@ -95,22 +98,15 @@ def test_a_large_job_waits_for_a_card_alone_and_is_not_passed() -> None:
     with ThreadPoolExecutor(2) as jobs:
         for number, size in enumerate((75, 5)):
             jobs.submit(job, size)
-            wait_until(lambda: len(said) > number)  # noqa: B023
+            wait_for(lambda: len(said) > number, "it does not wait")  # noqa: B023
         assert said[0] == f"waits for 75.0 GB of a GPU (locks: {locks_folder()})" and not began
         small[0].kill()
         # Had the second taken a slot of the freed card, the first would never begin.
-        wait_until(lambda: began == [75, 5])
+        wait_for(lambda: began == [75, 5], "they do not begin in their order")
         end.set()
     for process in small:
         process.kill()
         process.communicate()
-
-
-def wait_until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @given(st.integers(0, 400 * GB), st.integers(1, 200))
@@ -205,7 +201,7 @@ def test_what_keeps_jobs_from_a_lease_is_told(
     script: str, requested: str, message: str, nvidia_smi: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvidia_smi(script)
-    monkeypatch.setattr("minbert.devices.gpus.PATIENCE", 0.3)
+    monkeypatch.setattr("minbert.devices.gpus.PATIENCE", 0.3 if "sleep" in script else 60)
     with pytest.raises(UserError, match=message), device_for(requested, GB, print):
         pass
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from own_tasks import using
 from pages.configuration import configuration_page
 from pages.pictures import BYTES, PICTURES
 from pages.rows import rows_page
@@ -182,8 +181,7 @@ GRIDS = [text for text in YAML if text.startswith("paper: ")]
 @pytest.mark.parametrize("example", GRIDS)
 def test_the_examples_of_grids_resolve(tmp_path: Path, example: str) -> None:
     (path := tmp_path / "example.yaml").write_text(example, encoding="utf-8")
-    with using():
-        before, after = resolved(), resolved(path, **parse_yaml(OWN, "example"))
+    before, after = resolved(), resolved(path, **parse_yaml(OWN, "example"))
     assert before.items() <= after.items()
     assert len(after) > len(before)
 

@@ -56,10 +56,9 @@ def test_the_lock_and_the_conda_environment_have_what_pyproject_asks_for() -> No
 
 
 def test_the_rules_environment_has_every_package_that_a_rule_may_import() -> None:
-    """Some modules of `commands` run in Snakemake's own process, not in a rule's."""
+    """But for what runs in Snakemake's own process."""
     package, found = ROOT / "src" / "minbert", set()
-    snakemakes = {package / "commands" / name for name in ("rules.py", "session.py", "progress.py")}
-    for path in set(package.rglob("*.py")) - snakemakes:
+    for path in set(package.rglob("*.py")) - {package / "commands" / "session.py"}:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}
@@ -176,7 +175,7 @@ print("pandas" in sys.modules)
 
 def test_pyarrow_works_without_pandas_which_can_still_be_imported() -> None:
     command = [sys.executable, "-c", CODE]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "True"]
 
 
@@ -200,5 +199,5 @@ print(left_out > 100_000, gc.isenabled())
 
 def test_a_training_imports_nothing_costly_and_looks_for_no_garbage_in_modules() -> None:
     command = [sys.executable, "-c", TRAINING]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["True", "True"]

@@ -5,19 +5,18 @@ Tasks of one's own (`own_tasks`) have metrics that no built-in task has.
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from own_tasks import ALL, using
+from own_tasks import ALL
 from scipy import stats
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from minbert.evaluate.bootstrap import SEED, _stream, overall_error, resampled, standard_error
 from minbert.evaluate.score import against_floor, delta_m
 from minbert.evaluate.scoring import METRICS, overall, pearson, score_task, selection_score
+from minbert.evaluate.text import read_csv
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
@@ -26,9 +25,8 @@ CLASSES = {"sst": 5, "para": 2, "same": 2, "cola": 2, "macro": 4, "mood": 3}
 
 
 @pytest.fixture(autouse=True)
-def _tasks() -> Iterator[None]:
-    with using(*ALL):
-        yield
+def _tasks() -> None:
+    TASKS.use(ALL)
 
 
 def drawn(task: str, n: int, skill: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -96,8 +94,7 @@ def test_scores_of_one_class_alone() -> None:
 
 def test_every_published_row_is_there_once_and_overall_follows_its_papers_rule() -> None:
     """To 0.001, but for one row whose own figures give 0.6668 where its paper prints 0.669."""
-    with PUBLISHED.open(newline="", encoding="utf-8") as handle:
-        rows = list(csv.DictReader(handle))
+    rows = read_csv(PUBLISHED)
     assert len({(r["paper"], r["table"], r["row"], r["variant"], r["split"]) for r in rows}) == 56
     assert all(bool(r["other"]) == (r["other_task"] in TASKS) for r in rows)
     whole = [row for row in rows if row["overall"] and row["sst"]]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,21 +27,9 @@ from minbert.store.plans import plan_path, records, write_plan
 EXAMPLES = "examples.parquet"
 
 
-@pytest.fixture(autouse=True)
-def _tasks() -> Iterator[None]:
-    with using():
-        yield
-
-
 @pytest.fixture
 def results(trained_plan: Plan) -> Results:
     return minbert.open(trained_plan.root)
-
-
-@pytest.fixture
-def root(trained_plan: Plan, tmp_path: Path) -> Path:
-    """A copy of the results, to change."""
-    return Path(shutil.copytree(trained_plan.root, tmp_path / "results"))
 
 
 def test_importing_imports_nothing_and_frames_need_no_torch(trained_plan: Plan) -> None:
@@ -149,16 +136,8 @@ REFUSED: list[tuple[Callable[[Results], object], str]] = [
     (lambda r: r.histories("later"), "no run of 'later' has finished yet"),
     (lambda r: r.predictions("frozen", seed=3), "no run of 'frozen' with seed 3 has finished yet"),
     (lambda r: Results(r.root / "tables"), "the folder has no results"),
-    (lambda r: r.run("staged").weights(), "several tasks: sst, para, sts; name one"),
+    (lambda r: r.run("staged").weights(), r"sst, para, sts; name one .*in Python `task=\"sst\"`"),
     (lambda r: r.run("frozen").model("st"), r"no task 'st'; it has .* Did you mean"),
-    (
-        lambda r: r.run("frozen").model("para")(["a", "b"]),
-        "found 1 sentence, expected 2",
-    ),
-    (
-        lambda r: r.run("frozen").model("sst")(["a"], ["b"]),
-        "found 2 sentences, expected 1",
-    ),
     (lambda r: r.run("frozen").model("sst")(["a", " "]), "example 1: a sentence is empty"),
 ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import trained_root
-from own_tasks import using
 
 from minbert.base.errors import UserError
 from minbert.commands.cli import main
@@ -22,18 +20,6 @@ from minbert.explore.results import compare
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
-
-
-@pytest.fixture(autouse=True)
-def _tasks() -> Iterator[None]:
-    with using():
-        yield
-
-
-@pytest.fixture
-def root(trained_plan: Plan, tmp_path: Path) -> Path:
-    """A copy of the results, to change."""
-    return Path(shutil.copytree(trained_plan.root, tmp_path / "base" / "results"))
 
 
 def folder(root: Path, plan: Plan, variant: str, seed: int = 0) -> Path:

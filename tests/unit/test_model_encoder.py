@@ -14,7 +14,7 @@ from minbert.model.layers import Dropout, Linear, dropout_mask, kept_share
 
 
 @pytest.mark.parametrize("rate", ["embedding", "sublayer", "attention"])
-def test_each_dropout_has_its_rate_in_training_alone(rate: str) -> None:
+def test_each_dropout_draws_in_training_alone(rate: str) -> None:
     encoder, batch = whole_encoder(TINY, STILL.model_copy(update={rate: 0.5})), random_batch()
     initialise(encoder, torch.Generator().manual_seed(0))
     torch.manual_seed(1)

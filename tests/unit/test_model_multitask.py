@@ -19,7 +19,6 @@ from model_batches import (
 )
 from torch import Tensor, nn
 
-from minbert.base.errors import UserError
 from minbert.model.convolution import TokenConvolution
 from minbert.model.encoder import ByTask, SharedEncoder
 from minbert.model.multitask import MultitaskModel
@@ -162,8 +161,3 @@ def test_gradients_are_summed_in_what_is_shared_and_apart_elsewhere(
         for name, parameter in own.items():
             assert torch.equal(parameter.grad, apart[task][name]), name
     assert {n.split(".")[1] for n in names if n.startswith("layers.")} == layers
-
-
-def test_no_layers_at_the_top_are_refused() -> None:
-    with pytest.raises(UserError, match=r"shared_layers is 0, .* from the top give 1 to 3"):
-        encoder(0, end="top")

@@ -145,7 +145,7 @@ def test_a_folder_that_is_refused(
     assert str(folder) in str(told.value) and not (tmp_path / "out").exists()
 
 
-def test_weights_survive_to_the_bit_and_damage_is_seen(tmp_path: Path) -> None:
+def test_weights_survive_to_the_bit(tmp_path: Path) -> None:
     state = initial_backbone(TINY, seed=3)
     state["embeddings.norm.bias"][0] = 1e-42
     state["pooler.dense.weight"] = state["pooler.dense.weight"].T
@@ -159,8 +159,3 @@ def test_weights_survive_to_the_bit_and_damage_is_seen(tmp_path: Path) -> None:
     loaded = load_weights(path)
     assert loaded.keys() == state.keys()
     assert all(torch.equal(loaded[name], state[name]) for name in state)
-    content = bytearray(path.read_bytes())
-    content[-9] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(UserError, match="is damaged: its tensors have not the sha256 in its heade"):
-        load_weights(path)

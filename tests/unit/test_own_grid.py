@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from factories import make_plan
-from own_tasks import using
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
@@ -40,11 +38,9 @@ figures:
 
 
 @pytest.fixture(autouse=True)
-def _tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     write_text(tmp_path / "own.tsv", "text\ttopic\n")
     monkeypatch.chdir(tmp_path)
-    with using():
-        yield
 
 
 def plan(
@@ -52,12 +48,11 @@ def plan(
     kind: str = "ranking",
     options: str = "",
     loss: str = "mse",
-    changes: Mapping[str, dict[str, Any]] = {},
     **config: Any,
 ) -> Plan:
-    """Return the plan of the paper, with changes of its tasks."""
+    """Return the plan of the paper."""
     grid = GRID.format(**locals())
-    tasks = {name: {**of, "files": "own.tsv", **changes.get(name, {})} for name, of in OWN.items()}
+    tasks = {name: {**of, "files": "own.tsv"} for name, of in OWN.items()}
     return make_plan(Path.cwd(), grid, tasks=tasks, **config)
 
 
@@ -99,13 +94,3 @@ def test_a_figure_of_one_task_shows_the_one_of_its_kind(kind: str, options: str,
 def test_what_fits_another_kind_of_task_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         plan(**given)
-
-
-def test_what_is_said_of_a_task_is_in_the_keys_of_what_it_decides() -> None:
-    """A title in those of what shows it, a metric in those of trainings with the task."""
-    before, after = plan(), plan(changes={"news": {"title": "Topics of news"}})
-    changed = {kind for kind, _ in set(before.nodes) ^ set(after.nodes)}
-    assert changed == {"table", "figure", "index", "report"}
-    after = plan(changes={"same": {"metric": "accuracy"}})
-    of = [{ref.variant: key for key, ref in each.owners.items()} for each in (before, after)]
-    assert of[0]["part"] == of[1]["part"] and of[0]["all"] != of[1]["all"]

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from minbert.base.errors import UserError
 from minbert.model.multitask import MultitaskModel
 from minbert.plan.parameters import count
-from minbert.spec.architecture import BERT_BASE, Architecture, shared_parts
+from minbert.spec.architecture import BERT_BASE, Architecture
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
@@ -35,22 +34,6 @@ def three(shared: float | str, **values: Any) -> StageSpec:
     for task in ("para", "sts"):
         tasks[task]["pairing"] = "cross"
     return make(tasks, shared_layers=shared, **values)
-
-
-@pytest.mark.parametrize(
-    ("shared", "depth"), [("all", 12), ("none", 0), (12, 12), (0.3, 4), (1.0, 12)]
-)
-def test_how_many_layers_are_shared(shared: Any, depth: int) -> None:
-    assert len(shared_parts(shared, "bottom", 12).layers) == depth
-
-
-@pytest.mark.parametrize(
-    ("shared", "end", "told"),
-    [(13, "bottom", "13, 13 of the backbone's 12 layers"), (0.02, "top", "0.02, 0 of the")],
-)
-def test_layers_that_cannot_be_shared(shared: Any, end: Any, told: str) -> None:
-    with pytest.raises(UserError, match=f"shared_layers is {told}"):
-        shared_parts(shared, end, 12)
 
 
 def test_the_papers_models() -> None:

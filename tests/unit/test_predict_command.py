@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -132,9 +131,8 @@ def test_the_best_of_others_names_the_run(plan: Plan, capsys: Printed) -> None:
         predict(plan.root, "frozen", task="sst", sentences=["a"], source=Path("a.txt"))
 
 
-def test_what_has_changed_since_is_told(plan: Plan, tmp_path: Path, capsys: Printed) -> None:
+def test_what_has_changed_since_is_told(plan: Plan, root: Path, capsys: Printed) -> None:
     """The precision of training is the run's, and a setting or weights may be of other code."""
-    root = Path(shutil.copytree(plan.root, tmp_path / "copied"))
     run = root / run_folder(plan, "frozen").relative_to(plan.root)
     described = root / "store" / "spec" / f"train-{run.parent.name}.json"
     record = read_json(run / "run.json")

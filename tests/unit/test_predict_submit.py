@@ -52,10 +52,6 @@ def test_the_files_bytes(planned: Planned, capsys: pytest.CaptureFixture[str]) -
         assert f"{folder / 'sts-dev-output.csv'}: 4 rows" in told and len(told) == 5
 
 
-def test_the_best_of_others_takes_each_task_from_its_run(planned: Planned) -> None:
-    planned.scores([("best", 0, "sst", "a2"), ("best", 0, "para", "a1")])
-    submit(planned.root, "best", out=planned.root / "out")
-    for name in ("sst-dev", "para-dev", "para-test"):
-        assert (planned.root / "out" / f"{name}-output.csv").read_bytes() == GOLDEN[name]
+def test_a_variant_without_the_courses_tasks_is_refused(planned: Planned) -> None:
     with pytest.raises(UserError, match="has cfimdb; the course asks only for"):
         submit(planned.root, "reviews")

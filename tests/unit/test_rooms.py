@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from trained_root import make_root
 
 from minbert.commands.steps import load_job
 from minbert.store.code import NOT_HASHED, code_modules
@@ -24,23 +23,18 @@ print(json.dumps([name for name in sys.modules if name.startswith("minbert")]))
 """
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_root(tmp_path_factory.mktemp("rooms")).root
-
-
 @pytest.mark.parametrize("kind", ["data", "tokens", "features", "train"])
-def test_all_that_a_job_loads_is_in_its_digest_or_surrounds_it(kind: str, trained: Path) -> None:
+def test_all_that_a_job_loads_is_in_its_digest_or_surrounds_it(kind: str, root: Path) -> None:
     seed = 0 if kind == "train" else None
     around = code_modules(("minbert.commands.steps", "minbert.track.runs"))
     jobs: dict[str, Job] = {}  # one for each way to train
-    for path in sorted((trained / "store" / "spec").glob(f"{kind}-*.json")):
-        job = load_job(trained, kind, path.stem.partition("-")[2], seed, 1)
+    for path in sorted((root / "store" / "spec").glob(f"{kind}-*.json")):
+        job = load_job(root, kind, path.stem.partition("-")[2], seed, 1)
         if job.out.exists():
             jobs[job.spec["stage"]["trainable"] if kind == "train" else kind] = job
     assert len(jobs) == (4 if kind == "train" else 1)
     for job in jobs.values():
-        words = [str(trained), kind, job.described["key"], json.dumps(seed)]
+        words = [str(root), kind, job.described["key"], json.dumps(seed)]
         ran = subprocess.run(
             [sys.executable, "-c", LOADED, *words], capture_output=True, text=True, check=True
         )

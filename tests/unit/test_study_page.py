@@ -7,14 +7,9 @@ from pathlib import Path
 
 import pytest
 from pages.study import BLOCK, NUMBER, PAGE, PAGES, README, filled
-from pages.study_bundles import STUDY
-from pages.study_numbers import rows_of
-from pages.study_tables import about, claimed, outside, reasons, why_different
+from pages.study_tables import about, reasons
 
-from minbert.evaluate.claims import FAILS, NOISE
-from minbert.evaluate.index import in_words
-from minbert.evaluate.text import read_csv
-from minbert.spec.published import FIGURES
+from minbert.evaluate.claims import NOISE
 
 NAMES = r"all-MiniLM-L6-v2|Apache 2\.0|fp32|[13]-bert|\bR\d+\b|H200|1e-5|r = 0\b"
 """What has digits, and is no number that a run could change."""
@@ -84,19 +79,3 @@ def test_what_the_page_calls_unclear_is_within_noise() -> None:
         assert words in page
         found = {one["verdict"] for name in names for one in about(name) if not one["measure"]}
         assert found == {NOISE}, words
-
-
-def test_the_rows_that_the_index_calls_scored_are_counted() -> None:
-    index = read_csv(STUDY / "tables" / "index.csv")
-    scored = [line for line in index if line["status"] == "scored"]
-    assert in_words(index).startswith(f"{len(scored)} of {len(index)} published rows scored")
-    assert [rows_of(status) for status in ("scored", "all")] == [
-        str(len(rows)) for rows in (scored, index)
-    ]
-    assert all(any(line[f"{name}_ours"] for name in FIGURES) for line in scored)
-
-
-def test_every_difference_that_we_exclude_has_its_reason_or_none() -> None:
-    excluded = [one for one in claimed() if one["verdict"] == FAILS or outside(one)]
-    _, *lines = why_different()
-    assert sum(said.count(";") + 1 for said, *_ in lines) == len(excluded) > 0

@@ -26,10 +26,10 @@ from following import (
     start,
     stored,
     stored_run,
-    wait_for,
     write_rows,
 )
 from mlflow.tracking import MlflowClient
+from pipeline.project import wait_for
 
 from minbert.commands.cli import main
 from minbert.spec.protocol import Measured

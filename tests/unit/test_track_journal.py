@@ -6,7 +6,6 @@ import math
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -63,13 +62,15 @@ def test_a_job_says_how_it_ended(tmp_path: Path) -> None:
     assert (end["tags"], end["points"]) == ({"a": "3"}, [["best/sst", 0.5, 9, end["ended"]]])
 
 
-def test_a_job_takes_its_lock_though_somebody_asks_for_it(tmp_path: Path) -> None:
+def test_a_job_takes_its_lock_though_somebody_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (path := tmp_path / "log.jsonl").touch()
     asking = path.open()
     take(asking, shared=True)
-    threading.Timer(0.1, asking.close).start()
+    monkeypatch.setattr("time.sleep", lambda _: asking.close())  # once it waits
     journal = Journal(path)
-    assert Attempt(path).alive()
+    assert asking.closed and Attempt(path).alive()
     journal.end("FINISHED")
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from chaos.compare import written_points
-from following import finish, log, results, start, stored, wait_for, write_rows
+from following import finish, log, results, start, stored, write_rows
 from http_server import in_thread
+from pipeline.project import wait_for
 from serving import free_port, serving
 
 from minbert.base.errors import UserError
@@ -159,3 +160,5 @@ def test_a_server_that_refuses_us_or_may_answer_later(
         main(["ui", "--results", str(tmp_path)])  # A browser can still ask for a login.
     told = capfd.readouterr()
     assert "/#/experiments" in told.out and "secret" not in told.out + told.err
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert written and not any(b"secret" in content for content in written)

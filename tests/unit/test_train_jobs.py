@@ -7,7 +7,6 @@ import os
 import select
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,9 +89,12 @@ def test_progress_in_a_log_is_plain_lines(
 
 
 def test_a_clusters_job_waits_for_the_one_that_it_replaces(
-    holder: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    holder: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    threading.Timer(0.5, holder.kill).start()
+    monkeypatch.setattr("time.sleep", lambda _: holder.kill())  # once it waits
     with exclusive_lock(tmp_path / "work", "training of a", patience=PATIENCE) as waited:
         assert waited
     assert capsys.readouterr().err == (

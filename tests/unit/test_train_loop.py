@@ -134,6 +134,7 @@ def test_one_seed_gives_the_same_bits_and_another_does_not_and_the_record_says_w
     record = read_json(other / "run.json")
     assert StageSpec.model_validate(record["spec"]) == spec
     assert record["seed"] == 5 and record["environment"]["device"] == "cpu"
+    assert record["environment"]["threads"] == 1
     assert record["outcome"]["steps"] == 6
     costs = (record["outcome"][name] for name in ("seconds", "tokens_per_second"))
     assert min(*costs, record["peak_memory_bytes"]) > 0
