@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 STUDY = ROOT / "study"
 CONFIGURED = (ROOT / "workflow/overlays/minilm.yaml", STUDY / "study.yaml")
 BUNDLES = sorted(STUDY.glob("seed-*.zip"))
+SEEDS = [f"seed{number}" for number in load_config(CONFIGURED).seeds]  # that have finished
 
 
 @cache
@@ -63,8 +64,7 @@ def read_runs(keys: str, file: str, task: str, **of: str) -> list[pd.DataFrame]:
     """
     rows = {"split": "dev", "task": task, **of}
     filters = [(column, "==", value) for column, value in rows.items()]
-    seeds = load_config(CONFIGURED).seeds
-    names = [f"train/{key}/seed{seed}/" for key in keys.split() for seed in seeds]
+    names = [f"train/{key}/{seed}/" for key in keys.split() for seed in SEEDS]
     paths = [name for name in bundled() if name.startswith((*names,)) and name.endswith(file)]
     tables = (pd.read_parquet(io.BytesIO(read(path)), filters=filters) for path in paths)
     return [table for table in tables if len(table)]

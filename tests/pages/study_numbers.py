@@ -15,7 +15,7 @@ from minbert.evaluate.text import read_csv
 from minbert.spec.config import load_config
 from minbert.spec.task import TASKS as KNOWN
 
-from .study_bundles import CONFIGURED, STUDY, labels, read, read_runs, reports, runs
+from .study_bundles import CONFIGURED, SEEDS, STUDY, labels, read, read_runs, reports, runs
 from .study_tables import (
     MINUS,
     TASKS,
@@ -115,13 +115,9 @@ def predicted(row: str, task: str) -> str:
 
 
 def apart(how: str) -> str:
-    """Return how far the best scores of trainings with several seeds are apart.
-
-    `how` is a statistic of pandas over them: `count`, `median`, `max`.
-    """
-    ranges = runs().groupby("key")["best"].agg(lambda of: np.ptp(of) if len(of) > 1 else np.nan)
-    found = getattr(ranges, how)()
-    return str(found) if how == "count" else short(float(found))
+    """Return how far the best scores of a training's seeds are apart: their `median`, or `max`."""
+    finished = runs()[runs()["seed"].isin(SEEDS)]
+    return short(float(getattr(finished.groupby("key")["best"].agg(np.ptp), how)()))
 
 
 def auc(row: str, task: str) -> str:

@@ -9,15 +9,15 @@ import pytest
 from pages.study import BLOCK, NUMBER, PAGE, PAGES, README, filled
 from pages.study_tables import about, reasons
 
-from minbert.evaluate.claims import NOISE
+from minbert.evaluate.claims import HOLDS, NOISE, SMALL
 
 NAMES = r"all-MiniLM-L6-v2|Apache 2\.0|fp32|[13]-bert|\bR\d+\b|H200|1e-5|r = 0\b"
 """What has digits, and is no number that a run could change."""
 
 ELSEWHERE = (
     "train on about 283,000 and the others on the course's 141,506",
-    "own 5 %, so the chance of at least one false",
-    "in the four papers is at most 20 %",
+    "has its own 5 % (",
+    "in the four papers is about 20 % at most",
     "178 of the 863 STS dev pairs",  # by the course's index, which is the STS benchmark's
     "15 at once",
     "95 % intervals",
@@ -49,8 +49,12 @@ UNCLEAR = {
     ),
     "They show no clear difference from training": ("adapter-fusion/adapter/full-mean",),
     "fusing them adds nothing clear": ("adapter-fusion/adapter-fusion/adapter",),
+    "No difference between them is clear": (
+        *("hybrid-bert/hybrid-bert/3-bert", "hybrid-bert/hybrid-bert/1-bert"),
+        "hybrid-bert/3-bert/1-bert",
+    ),
 }
-"""What the page says of claims that are within noise."""
+"""Where the page says of claims that they show no difference."""
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -73,9 +77,10 @@ def test_no_other_number_is_in_their_sentences() -> None:
     assert not found
 
 
-def test_what_the_page_calls_unclear_is_within_noise() -> None:
+def test_what_the_page_calls_unclear_no_verdict_calls_different() -> None:
     page = " ".join(PAGE.read_text("utf-8").split())
     for words, names in UNCLEAR.items():
         assert words in page
-        found = {one["verdict"] for name in names for one in about(name) if not one["measure"]}
-        assert found == {NOISE}, words
+        for one in (of for name in names for of in about(name) if not of["measure"]):
+            shown_same = (one["direction"], one["verdict"]) == ("same", HOLDS)
+            assert shown_same or one["verdict"] in (NOISE, SMALL), (words, one)
