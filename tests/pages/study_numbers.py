@@ -18,12 +18,15 @@ from minbert.spec.task import TASKS as KNOWN
 from .study_bundles import CONFIGURED, SEEDS, STUDY, labels, read, read_runs, reports, runs
 from .study_tables import (
     MINUS,
+    PAPERS,
     TASKS,
     claimed,
     devices,
+    outside,
     ranks,
     row_of,
     rows_reached,
+    table,
     verdicts,
 )
 
@@ -120,14 +123,44 @@ def apart(how: str) -> str:
     return short(float(getattr(finished.groupby("key")["best"].agg(np.ptp), how)()))
 
 
+def largest_sd() -> str:
+    """Return the largest standard deviation over seeds of a row's score on a task, of all papers."""
+    return short(float(max(table(paper)[f"{task}_sd"].max() for paper in PAPERS for task in TASKS)))
+
+
+def last_gain(name: str, rule: str) -> str:
+    """Return the difference of PAPER/VARIANT/AGAINST in the overall score of the last epoch."""
+    row, against = name.rpartition("/")[::2]
+    other = f"{row.partition('/')[0]}/{against}"
+    ours, theirs = (row_of(of)[f"overall_{rule}_last"] for of in (row, other))
+    return short(ours - theirs, "+")
+
+
+def comparisons(which: str) -> str:
+    """Return how many comparisons have a published difference and ours.
+
+    `outside`: those in which it lies outside our interval; `noise`: those within noise that claim
+    a difference, `undetectable` ones among them, whose published one was unlikely to be found.
+    """
+    found = [one for one in claimed() if one["published_difference"] and one["difference"]]
+    noise = [
+        of
+        for of in found
+        if of["verdict"] == claims.NOISE and of["direction"] in ("higher", "lower")
+    ]
+    small = (of for of in noise if abs(float(of["published_difference"])) < float(of["detectable"]))
+    kinds = {"published": found, "outside": filter(outside, found), "noise": noise}
+    return str(len([*(kinds | {"undetectable": small})[which]]))
+
+
 def auc(row: str, task: str) -> str:
     """Return the mean area under the ROC curve of a row's dev scores for a task of two classes.
 
     That is how often a pair of class 1 scores higher than one of class 0 (Hanley & McNeil 1982).
     """
     found, label = [], labels(task)
-    for table in read_runs(row_of(row)["keys"], "predictions.parquet", task):
-        scores, is_one = np.array([*table["scores"]])[:, 0], label[table["row"]].to_numpy() == 1
+    for of in read_runs(row_of(row)["keys"], "predictions.parquet", task):
+        scores, is_one = np.array([*of["scores"]])[:, 0], label[of["row"]].to_numpy() == 1
         found.append(mannwhitneyu(scores[is_one], scores[~is_one]).statistic)
         found[-1] /= is_one.sum() * (~is_one).sum()
     return short(float(np.mean(found)))
@@ -151,4 +184,7 @@ NUMBERS: Mapping[str, Callable[..., str]] = {
     "predicted": predicted,
     "auc": auc,
     "apart": apart,
+    "largest": lambda _: largest_sd(),
+    "last-gain": last_gain,
+    "comparisons": comparisons,
 }
