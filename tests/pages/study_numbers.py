@@ -124,7 +124,7 @@ def apart(how: str) -> str:
 
 
 def largest_sd() -> str:
-    """Return the largest standard deviation over seeds of a row's score on a task, of all papers."""
+    """Return the largest standard deviation of a row's score on a task over its seeds."""
     return short(float(max(table(paper)[f"{task}_sd"].max() for paper in PAPERS for task in TASKS)))
 
 
