@@ -37,8 +37,8 @@ def texts(figure: Any) -> str:
     ("kind", "task", "shown", "noted"),
     [
         ("confusion-matrix", "news", "macro-F1", "Classes: 0 world, 1 sports, 2 business."),
-        ("calibration", "same", "score of '1'", "r = 0): 0"),
-        ("sts-scatter", "rank", "label (0 to 10)", "r = 0): 0"),
+        ("calibration", "same", "score of '1'", "Floor of F1 (the most frequent class; r = 0): 0"),
+        ("sts-scatter", "rank", "label (0 to 10)", "n = 90 dev examples"),
     ],
 )
 def test_a_figure_of_one_task_has_its_classes_range_and_metric(

@@ -138,7 +138,7 @@ def test_the_first_warnings_are_of_runs_that_learned_nothing(
     floor = paper.scores[Of("1-bert", "dev", "sst")][0].floor
     label = paper.about["labels"][CONSTANT]
     (case,) = (of for of in found["constant"] if of.startswith(f"{PAPER} / {label}: SST"))
-    assert case.endswith(f"floor {floor:.3f} (seed 0, 1, 2)")
+    assert case.endswith(f"floor {floor:.3f} (seeds 0, 1, 2)")
     assert found["single"] == 3 < found["tested"] - found["above"]
     assert f"{PAPER} / {paper.about['labels']['baseline']}: " in " ".join(found["low"])
     warnings = page.text[page.text.index("\nWarnings\n") :]

@@ -80,7 +80,7 @@ def make(job: Job) -> None:
     for paper, title in spec["titles"].items():
         of_paper = [line for line in lines if line["paper"] == paper]
         said, rows = f"{counted(of_paper, data)}.", [HEADS, *map(cells, of_paper)]
-        sections += [f"## {markdown(title)}", markdown(said), markdown_table(rows)]
+        sections += [f"## {markdown(title)} ({paper})", markdown(said), markdown_table(rows)]
         caption = f"What {paper} claims ({title}). {' '.join([said, *warning(data)])}"
         floats.append(latex_float(f"claims-{paper}", caption, TYPES, rows, how))
     opening = [*warning(data), f"{counted(lines, data)}."]
@@ -97,10 +97,8 @@ def on_curves(spec: Line) -> bool:
 def _of_paper(paper: str, job: Job) -> list[dict[str, Any]]:
     """Return the lines of a paper's claims."""
     claims = [claim for claim in job.spec["claims"] if claim["paper"] == paper]
-    compared = {name for claim in claims for name in (claim["variant"], *claim["against"])}
     scores = read_scores(job.need(f"scores.{paper}"), paper)
-    known = {of: by_seed for of, by_seed in scores.items() if of.variant in compared}
-    systems = Systems(rows_of(known, job.spec["overall_tasks"][paper]), job.needs("run"))
+    systems = Systems(rows_of(scores, job.spec["overall_tasks"][paper]), job.needs("run"))
     lines = [_judged(claim, systems) for claim in claims]
     judged = [line for line in lines if "p" in line]
     adjusted = holm([line["p"] for line in judged], len(lines))
@@ -286,7 +284,7 @@ def cells(line: Mapping[str, str]) -> tuple[str, ...]:
         versus = f"{line['strongest']}, of" if line["strongest"] else "each of"
         versus += f" {1 + len(more)} others"
     if margin := line["margin"]:
-        claimed += f" ({'within' if claimed == 'same' else 'by'} {float(margin):g})"
+        claimed += f" ({'within' if claimed == 'same' else 'by more than'} {float(margin):g})"
     task, measure = line["task"], line.get(MEASURE)
     of_task = TASKS[task].title if task in TASKS else f"overall, {task}"
     of_task += f": {measure}" if measure else ""
@@ -330,7 +328,7 @@ def remarks(spec: Line) -> list[str]:
         "own rule.",
         f"Interval: from the paired bootstrap over examples ({RESAMPLES:,} resamples; Efron & "
         "Tibshirani 1993); with several seeds, compared seed by seed, with their variance, which "
-        "is the mean over the compared rows, or the row's own if that is larger, and Student's t. "
+        "is the mean over the paper's rows, or the row's own if that is larger, and Student's t. "
         "It is widened for the paper's number of claims, so that it agrees with the verdict; "
         "low_95 and high_95 in the csv are not widened. Detectable: how far beyond its bound (0, "
         "or the margin) the true difference must lie for this test to find it in 80 of 100 cases.",
@@ -340,7 +338,7 @@ def remarks(spec: Line) -> list[str]:
         "plain 95 % interval is more than the margin. A claim holds in part if it does in some of "
         "its comparisons, and fails in none. n: examples; for an overall score, those of all its "
         "tasks.",
-        "Seeds: compared are the scores of trainings that learned. A seed that failed to learn "
+        "Seeds: only trainings that learned are compared. A seed that failed to learn "
         "what most seeds of its row did is left out: 2 of 3.",
         "With one seed, verdict, interval and p are about these runs on other examples: they say "
         "nothing about how another training run would score. Cannot be judged: one side has not "

@@ -303,7 +303,9 @@ def remarks(about: Line, rows: Sequence[Line]) -> list[str]:
     if count > 1:
         ours = (
             f"mean ± half the width of its 95 % interval (Student t) over n of {count} seeds, by "
-            f"the spread that the rows share; with one seed, {alone}."
+            "the spread that the rows share; a row that varies far more or has not learned, and "
+            "a gain over single tasks, by its own, which may exceed the scale; with one seed, "
+            f"{alone}."
         )
     normalised = (
         f"({score_title(task)} + 1) / 2"
@@ -318,10 +320,11 @@ def remarks(about: Line, rows: Sequence[Line]) -> list[str]:
         f"Ours: {ours} Scores: {', '.join(map(score_title, tasks))}.",
         f"{FLOOR}: the score without learning. {BELOW} marks a score that is not clearly above its "
         f"floor (the most frequent class, or r = 0): not at the 5 % level, or by less than "
-        f"{LEAST_GAIN:.0%} of what separates it from a perfect score, of r by the variance; "
+        f"{100 * LEAST_GAIN:g} % of what separates it from a perfect score (r below "
+        f"{LEAST_GAIN**0.5:.2f}); "
         f"{CONSTANT} a score of predictions that are all the same; 1/3 after a mark: one of three "
-        "seeds. If half or more of a row's seeds are marked, it is not shown that it learnt the "
-        "task." + " Floors of other metrics: docs/statistics.md." * bool(others),
+        "seeds. If half or more of a row's seeds are marked, the row is not shown to have learned "
+        "the task." + " Floors of other metrics: docs/statistics.md." * bool(others),
         f"Overall: normalised is the mean of {_listed(normalised)}; plain is the plain mean of "
         f"{_listed(map(score_title, overall))}; {OWN_RULE} marks the paper's own rule"
         + ", which its published overall follows" * _has_published(about)

@@ -34,7 +34,8 @@ def architectures(_: Options, inputs: Inputs) -> Drawn:
         _model(axes, stage["spec"], arch)
     return figure, [
         f"Backbone: {arch.layers} layers of {arch.hidden} units. Blue, across all columns: shared. "
-        "Orange: a copy for each task. Numbers: parameters of one copy; M: millions, k: thousands."
+        "Orange: a copy for each task. White: heads, by their depth. Numbers after colons: "
+        "parameters of one copy; M: millions, k: thousands."
     ]
 
 
@@ -56,7 +57,9 @@ def _model(axes: Axes, spec: Mapping[str, Any], arch: Architecture) -> None:
     texts = [of and "convolution" + "\n+ residual" * of["residual"] for of in convolutions]
     rows += [(high, _OWN, texts)] * any(texts)
     of_heads = ((TASKS[name].title, of["head"]) for name, of in tasks.items())
-    rows.append((high, _HEAD, [f"{task}\n{of['name']}, {of['depth']}" for task, of in of_heads]))
+    rows.append(
+        (high, _HEAD, [f"{task}\n{of['name']}, depth {of['depth']}" for task, of in of_heads])
+    )
     floor = 0.0
     box: style.Look = {"edgecolor": "0.2", "linewidth": 0.5, "align": "edge", "clip_on": False}
     for height, color, texts in rows:

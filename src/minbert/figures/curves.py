@@ -85,7 +85,7 @@ def _loss(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     axes.set_yscale("log", subs=(2, 5))
     axes.yaxis.set(major_formatter="{x:g}", minor_formatter="{x:g}")
     return figure, [
-        f"{_LINES} Running means over {options.smooth:.0%} of the run; faint: as logged. In "
+        f"{_LINES} Running means over {100 * options.smooth:g} % of the run; faint: as logged. In "
         "brackets: mean of the last epoch.",
     ]
 
@@ -128,11 +128,11 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
             whole = ("train", "overall", inputs.rule) in recorded
             _score(score, inputs, name, recorded, inputs.rule if whole else next(iter(weights)))
     return figure, [
-        "Loss: per training step, all its tasks combined; on train a running mean over a tenth of "
-        "the run, with penalties and dropout; on dev without either. The squared error of numbers "
-        "counts an offset of all predictions, which r ignores: so the dev loss may be twice the "
-        "train loss while the scores agree.",
-        "Scores on train: on the training batches, during training. Overall: of what the last "
+        "The last stage of each variant. Loss: per training step, all its tasks combined; on train "
+        "a running mean over a tenth of the run, with penalties and dropout; on dev without "
+        "either. The squared error penalises a constant offset, which r ignores: so the dev loss "
+        "may be twice the train loss while the scores agree.",
+        "Scores on train: on the training batches, during training. Overall: of what the "
         f"stage trains. {FLOOR} {_LINES}",
     ]
 
@@ -215,10 +215,10 @@ def _cosines(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     for axes in panels[::3]:
         axes.set_ylabel("Cosine")
     return figure, [
-        "Cosines between gradients of the shared parameters. A task and the step: its gradient and "
-        "the actual step, after surgery; thin: and the plain sum, before surgery. By layer: mean "
-        "over all of training, before surgery.",
-        f"{_LINES} Running means over {options.smooth:.0%} of the run; faint: as logged.",
+        "Cosines between gradients of the shared parameters. A task and the step: its gradient "
+        "against the step after surgery; thin: against the plain sum, before surgery. By layer: "
+        "mean over all of training, before surgery.",
+        f"{_LINES} Running means over {100 * options.smooth:g} % of the run; faint: as logged.",
     ]
 
 

@@ -43,17 +43,19 @@ def panel_each(
     figure, panels = style.panels(len(files), height)
     read = read_predicted(chain(*(paths for _, paths in files)), task)
     found = read.split([len(paths) for _, paths in files])
+    crossed = False
     for axes, (label, _), one in zip(panels, files, found, strict=True):
         tests = [against_floor(task, prediction, one.label) for prediction in one.prediction]
         lines = [style.shorten(label, 30), *draw(axes, one)]
         if low := sum(not test.learned for test in tests):
+            crossed = True
             lines.append(f"\u00d7 not clearly above the floor: {low} of {len(tests)} seeds")
         axes.set_title("\n".join(lines), fontsize=7.5)
     seeds = mean_of(len(one.prediction) for one in found)
     return figure, [
         f"n = {len(read.ids)} dev {'pairs' if TASKS[task].pair else 'examples'}, {seeds}; in "
         f"brackets: smallest and largest seed. {note}",
-        f"Floor ({GUESS}): {tests[0].floor:.3g}. \u00d7: not clearly above it.",
+        f"Floor of {METRIC_TITLES[TASKS[task].metric]} ({GUESS}): {tests[0].floor:.3g}." * crossed,
     ]
 
 
@@ -126,9 +128,9 @@ def calibration(options: OneTask, inputs: Inputs) -> Drawn:
         return [head("ECE", calibration_error, scores, one.label)]
 
     note = (
-        f"Above: expected calibration error (Guo et al., 2017), in {BINS} bins; always predicting "
-        "the share of a class has one of 0. Grey: share of examples in each bin; bars: 95 % "
-        "interval over its examples, not over seeds (Jeffreys)."
+        f"Above: expected calibration error (Guo et al., 2017), in {BINS} bins; a model that "
+        "always predicts the share of a class has an error of 0. Grey: share of examples in each "
+        "bin; bars: 95 % interval over its examples, not over seeds (Jeffreys)."
     )
     return panel_each(options, inputs, 2.5, draw, note)
 

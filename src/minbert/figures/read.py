@@ -148,9 +148,8 @@ class Inputs:
         `ours` are on dev, with the claims' interval over examples and seeds; `published` is what
         the paper printed. Ours have `learned` if both have.
         """
-        every, _ = self.read_scores(self.about)
-        shown = {of: by_seed for of, by_seed in every.items() if of.variant in self.variants}
-        systems = Systems(rows_of(shown, self.about["overall_tasks"]), self.runs)
+        scores, _ = self.read_scores(self.about)
+        systems = Systems(rows_of(scores, self.about["overall_tasks"]), self.runs)
         printed = dict(published(self.about))
         found: dict[str, Means] = {of: {"ours": {}, "published": {}} for of in self.means}
         for measure, pair in product(self.means, pairs.items()):

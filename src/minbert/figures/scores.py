@@ -34,7 +34,8 @@ from minbert.spec.task import TASKS
 LABEL = 38  # characters of a row's label: more would leave no room for the panels
 _TITLES = 72  # characters of all panels' titles side by side
 
-BOOTSTRAP = "examples and seeds (bootstrap)"  # what an interval of gains is over
+BOOTSTRAP = "examples and seeds (bootstrap), not widened for the number of claims"
+"""What an interval of gains is over."""
 
 _SECOND: dict[str, style.Look] = {
     "published": style.look(2) | {"markerfacecolor": "white"},
@@ -75,7 +76,7 @@ def draw_rows(
         axes.set_yticks(range(len(labels)), [style.shorten(of, LABEL) for of in labels.values()])
         axes.set_ylim(len(labels) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
-        axes.locator_params(axis="x", nbins=3, steps=[1, 2, 5, 10])
+        axes.locator_params(axis="x", nbins=4, steps=[1, 2, 5, 10])
     return figure, points_note(noted, BOOTSTRAP if zero else OVER)
 
 
@@ -100,7 +101,7 @@ def ranking(_: Options, inputs: Inputs) -> Drawn:
     return figure, [
         f"Overall: {inputs.overall}, on dev. {FLOOR}",
         note,
-        f"Not ranked: {some(others, NAMED)}, the best of others." * bool(others),
+        f"Not ranked, as the best of others: {some(others, NAMED)}." * bool(others),
     ]
 
 
@@ -177,8 +178,8 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
     figure, note = draw_rows(labels, panels, zero=True)
     return figure, [
         "A model of the first task was trained on the second. Each is compared with the model that "
-        "it starts from, trained on that task alone; on dev. Crossed if one of the two is not "
-        "clearly above its floor.",
+        "it starts from, trained on that task alone; on dev, in accuracy, of STS in Pearson r. "
+        "Crossed if one of the two is not clearly above its floor.",
         note,
     ]
 
@@ -207,7 +208,7 @@ def stability(_: Options, inputs: Inputs) -> Drawn:
     labels = {name: inputs.variants[name] for name in runs}
     return draw_rows(labels, panels)[0], [
         f"Bars: smallest to largest dev score of the last {LAST} epochs, if a run has so many; "
-        f"points: their mean; hollow: the best epoch; mean over seeds.",
+        f"points: their mean; hollow: the best epoch by a panel's own score; mean over seeds.",
         f"Rows have only the tasks of a variant's last stage. {CROSSED}",
     ]
 
@@ -289,8 +290,8 @@ def published_reproduced(options: PublishedReproduced, inputs: Inputs) -> Drawn:
     shown = {title: points for title, points in found.items() if points}
     said, over = "Variants that were scored on test.", OVER
     if options.against == "published":
-        said = "Numbers of the papers' tables, where we have a score on the same split."
-        over = "seeds for a single run, as in the papers (Student t)"
+        said = "Published scores, where we have one on the same split."
+        over = "seeds for one more run, as a published score is of one (Student t)"
     figure, panels = style.panels(len(shown), 2.5)
     for axes, (title, points) in zip(panels, shown.items(), strict=True):
         limits = style.ends(side for point in points for side in point[:2])

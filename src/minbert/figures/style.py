@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from minbert.base.files import whole
 from minbert.evaluate.seeds import Interval
@@ -27,6 +28,7 @@ Look = dict[str, Any]
 """How a series differs from the others: in colour, line and marker at once."""
 LOOKS: list[Look] = [*mpl.rc_params_from_file(SHEETS / "series.mplstyle")["axes.prop_cycle"]]
 FLOOR: Look = {"color": "0.35", "linestyle": ":", "linewidth": 0.9, "label": "floor", "zorder": 1}
+CROSS = "not clearly above its floor"  # the label of crosses
 ZERO: Look = {"color": "0.5", "linewidth": 0.8, "zorder": 1}  # where values are equal
 
 
@@ -93,7 +95,7 @@ def point(
         if one.low is not None:
             about[f"{axis}err"] = np.abs(np.array(one[1:3], dtype=float) - one.mean)[:, None]
         if one.learned is False:
-            about |= {"label": "not clearly above its floor", "marker": "x"}
+            about |= {"label": CROSS, "marker": "x"}
     axes.errorbar(**about)
 
 
@@ -153,6 +155,8 @@ def finish(
         figure.set_size_inches(size)
     legends = (axes.get_legend_handles_labels() for axes in figure.axes)
     found = {label: handle for legend in legends for handle, label in zip(*legend, strict=True)}
+    if CROSS in found:  # in any series' colour
+        found[CROSS] = Line2D([], [], color="0.3", marker="x", linestyle="none")
     small = mpl.rcParams["legend.fontsize"]
     room = int(figure.get_figwidth() * 72 / small / 0.61)  # characters
     labels = [shorten(label, room - 11) for label in found]

@@ -223,7 +223,7 @@ def unlearned(papers: Sequence[Paper]) -> dict[str, Any]:
                     found.append(
                         f"{paper.name} / {paper.about['labels'][of.variant]}: "
                         f"{TASKS[of.measure].title} {values}; floor {low[seeds[0]].floor:.3f} "
-                        f"(seed {', '.join(map(str, seeds))})"
+                        f"(seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))})"
                     )
     below = [bool(one.constant) for one in runs.values() if not one.learned]
     counts = {"tested": len(runs), "above": len(runs) - len(below), "single": sum(below)}

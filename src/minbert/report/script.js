@@ -105,8 +105,10 @@
         image.src = shown.src;
         image.alt = shown.alt;
         title.textContent = link.closest("figure").querySelector("strong").textContent;
-        dialog.classList.remove("full");
-        size.textContent = "Larger";
+        // Fitted to the window, a tall figure may be smaller than on the page.
+        const fitted = Math.min(innerWidth / shown.width, (0.96 * innerHeight - 80) / shown.height);
+        dialog.classList.toggle("full", fitted > 1.2);
+        resize();
         dialog.showModal();
       });
     }
