@@ -30,7 +30,6 @@ ELSEWHERE = (
     "all cosines to 1:",
     "a cosine is above 0 for nearly",
     "are nearly all above 0",
-    "With its own, .220, SR would gain .106",
     "32 times as often",
 )
 """Where a sentence has a number that no run, table or setting has."""
