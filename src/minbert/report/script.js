@@ -105,10 +105,8 @@
         image.src = shown.src;
         image.alt = shown.alt;
         title.textContent = link.closest("figure").querySelector("strong").textContent;
-        // Fitted to the window, a tall figure may be smaller than on the page.
-        const fitted = Math.min(innerWidth / shown.width, (0.96 * innerHeight - 80) / shown.height);
-        dialog.classList.toggle("full", fitted > 1.2);
-        resize();
+        dialog.classList.remove("full");
+        size.textContent = "Larger";
         dialog.showModal();
       });
     }
