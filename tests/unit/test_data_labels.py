@@ -54,8 +54,8 @@ def labelled(folder: Path) -> Config:
 
 def test_a_folder_has_files_called_by_tasks(tmp_path: Path) -> None:
     write_text(tmp_path / "stss.csv", "")
-    for folder in (tmp_path, tmp_path / "none"):
-        with pytest.raises(UserError, match=f"labels: {folder}: there is no file of ids and label"):
+    for folder, said in ((tmp_path, "file of ids and labels"), (tmp_path / "none", "such folder")):
+        with pytest.raises(UserError, match=f"labels: {folder}: there is no {said}"):
             label_files(labelled(folder), TASKS)
     write_text(tmp_path / "sst.tsv", "")
     assert label_files(labelled(tmp_path), TASKS) == {"sst": tmp_path / "sst.tsv"}

@@ -80,6 +80,9 @@ EXPANDED = (
   "r-lr{lr}-d{dropout}":
     extends: t
     expand: {optimiser.lr: [0.0001, 1e-6, 2.5e-5], tasks.sst.head.dropout: [0.1, 0.5]}
+  "w{tasks.sst.weight}-{tasks.para.weight}":
+    extends: t
+    expand: {tasks.sst.weight: [1, 2], tasks.para.weight: [1, 2]}
 """
 )
 STAGES = (
@@ -142,7 +145,7 @@ variants:
                 "p-mean tasks.*.pooling": dict.fromkeys(("sst", "lmrd", "para"), "mean"),
                 **{"a-sst trained_tasks": ("sst",), "a-para trained_tasks": ("para",)},
                 **{"r-lr1e-4-d0.1 optimiser.lr": 1e-4, "r-lr1e-6-d0.5 optimiser.lr": 1e-6},
-                "r-lr2.5e-5-d0.5 tasks.sst.head.dropout": 0.5,
+                **{"r-lr2.5e-5-d0.5 tasks.sst.head.dropout": 0.5, "w1-2 tasks.para.weight": 2},
             },
             id="expand takes lists, words for values, stars and tasks",
         ),

@@ -18,10 +18,10 @@ class UserError(ValueError):
     """
 
 
-def no_file(path: Path) -> UserError:
-    """Return the message for a missing file, with the most similar name beside it."""
-    near = did_you_mean(path.name, (p.name for p in path.parent.glob("*") if p.is_file()))
-    return UserError(f"{path}: there is no such file.{near}")
+def no_file(path: Path, kind: str = "file") -> UserError:
+    """Return the message for a missing file or folder, with the most similar name beside it."""
+    beside = (p.name for p in path.parent.glob("*") if p.is_dir() == (kind == "folder"))
+    return UserError(f"{path}: there is no such {kind}.{did_you_mean(path.name, beside)}")
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

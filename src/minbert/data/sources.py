@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from minbert.base.errors import UserError
+from minbert.base.errors import UserError, no_file
 from minbert.data.tables import FORMS
 from minbert.spec.config import Config
 from minbert.spec.model import URLS
@@ -50,10 +50,13 @@ def _in_folder(task: str, entry: TaskEntry, folder: Path, config: Config) -> dic
     found = [(s, name) for s in SPLITS for form in FORMS if (name := f"{s}.{form}") in names]
     splits = [*(split for split, _ in found), *entry.derived_splits]
     if not {"train", "dev"} <= {*splits} or len({*splits}) < len(splits):
+        if not names and not folder.exists():
+            raise UserError(f"config: tasks.{task}.files: {no_file(folder, 'folder')}")
         alone = "train alone" if folder.is_file() else "nothing"
         raise UserError(
-            f"config: tasks.{task}.files: {folder} has {', '.join(names[:8]) or alone}; "
-            "expected one file of train, one of dev or in its place 'dev: 0.1' in the task"
+            f"config: tasks.{task}.files: {folder} has {', '.join(names[:8]) or alone}; expected "
+            f"one file of train (train.{', .'.join(FORMS)}), one of dev or in its place 'dev: 0.1' "
+            "in the task"
         )
     return {split: (str(folder / name), "sha256:") for split, name in found}
 
@@ -67,6 +70,8 @@ def label_files(config: Config, tasks: Collection[str]) -> dict[str, Path]:
     if len(found) < len(each):
         two = ", ".join(name for _, name in each)
         raise UserError(f"labels: {folder}: two files of one task among {two}; keep one")
+    if not found and not folder.exists():
+        raise UserError(f"labels: {no_file(folder, 'folder')}")
     if not found:
         raise UserError(
             f"labels: {folder}: there is no file of ids and labels that is called by its task, "

@@ -6,7 +6,7 @@ from os.path import expanduser
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, StrictInt
 
 from minbert.spec.model import Count, Distinct, Location, Names, OneOrMore, Positive, Spec, to_list
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
@@ -17,7 +17,7 @@ BACKBONE = "google-bert/bert-base-uncased"
 REVISION = "86b5e0934494bd15c9632b12f734a8a67f723594"
 PUBLISHED = "workflow/published.csv"
 
-Seed = Annotated[int, Field(ge=0, lt=2**32)]  # that all generators of random numbers take
+Seed = Annotated[StrictInt, Field(ge=0, lt=2**32)]  # that all generators of random numbers take
 
 Checksum = Annotated[
     str, Field(pattern="^(sha256:[0-9a-f]{64}|git:[0-9a-f]{40}|md5:[0-9a-f]{32})$")

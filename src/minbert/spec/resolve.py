@@ -193,7 +193,8 @@ def _variants(said: Values) -> Iterator[tuple[Values, Values]]:
             if (name := own.pop("name")) in bodies:
                 raise UserError(
                     f"two variants or templates are called '{name}'; rename one, or put the last "
-                    "word of each key of 'expand' into the name, in braces"
+                    "word of each key of 'expand' into the name, in braces (all of the key, if two "
+                    "end alike)"
                 )
             bodies[name] = merge(own, values)
     for name in bodies:
@@ -205,13 +206,14 @@ def _variants(said: Values) -> Iterator[tuple[Values, Values]]:
 def _combinations(axes: Values) -> Iterator[tuple[list[tuple[str, str]], Values]]:
     """Yield each combination of axes: last words of its keys and words for its values; its values.
 
-    An axis is a list by dotted key, or a mapping with words for its values.
+    An axis is a list by dotted key, or a mapping with words for its values. Of keys whose last
+    words are alike, the whole key stands for the last word.
     """
-    axis = []
-    for key, values in axes.items():
+    axis, lasts = [], [key.rpartition(".")[2] for key in axes]
+    for (key, values), last in zip(axes.items(), lasts, strict=True):
         named = values if isinstance(values, dict) else {_spelt(value): value for value in values}
-        last = key.rpartition(".")[2]
-        axis.append([((last, word), nested(key, value)) for word, value in named.items()])
+        said = key if lasts.count(last) > 1 else last
+        axis.append([((said, word), nested(key, value)) for word, value in named.items()])
     for settings in product(*axis):
         yield [words for words, _ in settings], reduce(merge, (of for _, of in settings), {})
 
@@ -364,7 +366,8 @@ def _unfit(stage: Stage, stages: Mapping[StageRef, Stage]) -> Iterator[str]:
         yield f"starts from {start}, which trains {theirs.trainable} and leaves no encoder"
     for name, task in ours.tasks.items():
         if other := task.init_head_from:
-            of, alike = theirs.tasks.get(other), TASKS[name].classes == TASKS[other].classes
+            of = theirs.tasks.get(other)
+            alike = of and TASKS[name].classes == TASKS[other].classes
             if not of or not alike or (of.head, of.features) != (task.head, task.features):
                 yield f"has 'init_head_from: {other}', but {start} has no such head of that shape"
     alike = (ours.shared_layers, ours.shared_end) == (theirs.shared_layers, theirs.shared_end)

@@ -71,7 +71,9 @@ class Optimiser(Spec):
     """AdamW (Loshchilov and Hutter, 2019), on every trainable parameter."""
 
     lr: Positive = 1e-5
-    betas: tuple[Probability, Probability] = (0.9, 0.999)
+    betas: tuple[Annotated[float, Field(ge=0, le=0.97)], Probability] = (0.9, 0.999)
+    """On a CPU, a row of embeddings that is not read keeps its first moment for 512 steps; 0.97 **
+    512 is 2e-7."""
     eps: Positive = 1e-6
     weight_decay: NonNegative = 0.0
     schedule: Schedule = Schedule()

@@ -186,5 +186,6 @@ def _problem(path: str, items: list[Any]) -> str:
     told = " or ".join(dict.fromkeys(item["msg"] for item in items))
     told = re.sub("[A-Z][a-z]+ should (be|have|match)", "expected", told)
     told = re.sub(" or instance of [A-Za-z]+| after validation, not [0-9]+", "", told)
+    told = told.replace("valid tuple", "list").replace("valid dictionary", "mapping")
     near = did_you_mean(str(items[0]["input"]), re.findall("'(.*?)'", told))
     return f"'{path}' is {items[0]['input']!r:.200}; {told}{near and '.'}{near}"
