@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import select
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from minbert.base.errors import UserError, explain_os_error
 from minbert.base.files import whole, write_text
-from minbert.base.locks import exclusive_lock, patience
+from minbert.base.locks import exclusive_lock, patience, results_lock
 from minbert.base.progress import Progress
 
 PATIENCE = 20.0
@@ -54,6 +55,14 @@ def test_a_second_process_is_refused_until_the_first_is_killed(holder: Any, tmp_
     for _ in range(2):
         with exclusive_lock(tmp_path / "work", "training of a"):
             assert (tmp_path / "work" / "lock").read_text().startswith(f"{os.getpid()} on ")
+
+
+def test_results_are_held_on_nfs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where `flock` is `lockf`, which asks more of how a file is open."""
+    monkeypatch.setattr(fcntl, "flock", fcntl.lockf)
+    for alone in (False, True):
+        with results_lock(tmp_path, alone=alone):
+            assert (tmp_path / "work" / "lock").exists()
 
 
 def test_an_error_leaves_the_old_file_and_no_part_of_the_new(tmp_path: Path) -> None:
