@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from minbert.base.progress import some
+from minbert.plan.outputs import UNSHOWN
 from minbert.plan.plan import Plan
 from minbert.spec.task import Task
 from minbert.store.node import Node, canonical
@@ -14,7 +15,7 @@ from minbert.store.plans import descriptions, write_description, write_plan
 
 NEVER = "has never run"
 Changes = dict[str, tuple[Any, Any]]
-PATHS = ("course", "lmrd", "labels")  # of a configuration, under which its checksums are
+PATHS = {"course", "lmrd", "labels"}  # of a configuration, under which its checksums are
 LONGEST = 30  # characters of an old and a new value that are shown
 
 
@@ -40,7 +41,7 @@ def record_of(plan: Plan) -> dict[str, Any]:
         "options": plan.options,
         "configured": plan.configured,
         "checksums": plan.checksums,
-        "sources": plan.config.model_dump(include={*PATHS}, exclude_defaults=True),
+        "config": plan.config.model_dump(mode="json", exclude=UNSHOWN - PATHS),
         "jobs": jobs,
         "tasks": [Task.of(*entry).model_dump() for entry in plan.config.tasks.items()],
     }

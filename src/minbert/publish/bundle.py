@@ -148,9 +148,8 @@ def _contents(
     It is that of the first plan of whole grids, if there is one.
     """
     plan = min(plans, key=lambda plan: bool(plan["below"]))
-    config = read_description(root, *plan["shown"][-1][1:])["spec"]["config"]
-    # Older records do not say where data are.
-    config |= ChainMap(*(each.get("sources", {}) for each in (plan, *plans)))
+    # Records of earlier versions lack it; a report's says no defaults, nor where data are.
+    config = plan.get("config") or read_description(root, *plan["shown"][-1][1:])["spec"]["config"]
     config["checksums"] = dict(ChainMap(*(each["checksums"] for each in (plan, *plans))))
     yield "config.json", json.dumps(config, indent=1).encode()
     rows = rows_by_task((root / "store" / name for name in names), root / "store")
