@@ -194,8 +194,12 @@ def test_bundled_results_stand_for_data_that_are_not_there(tmp_path: Path, edit:
     edit(STEP, "minbert.data.examples", "minbert.data.tokenise", "minbert.data.dataset")
     with zipfile.ZipFile(tmp_path / "runs.zip") as archive:
         checksums = json.loads(archive.read("config.json"))["checksums"]
+    part = own_plan(tmp_path, "other", checksums=checksums, limit=6)
+    assert adopt(part).endswith("0 results carried over")
     new = own_plan(tmp_path, "other", checksums=checksums)
+    write_text(tmp_path / ACCEPTED, '"renamed": >-\n  0123456789abcdef')  # as an editor leaves it
     assert adopt(new) == "2 results carried over", "the run, and the report on its data"
+    assert {*accepted_code(tmp_path).values()} == {"renamed", "moved a function"}
     assert not waiting(new) and new.sources.data("news").done(new.root)
 
     (tmp_path / "away").rename(tmp_path / "news")

@@ -23,7 +23,7 @@ def load(**values: Any) -> Config:
 def test_what_a_configuration_has_by_itself() -> None:
     assert (load().backbone, load().revision, load().seeds) == (BACKBONE, REVISION, (0,))
     assert load(revision="main").revision == "main"
-    assert load(seeds=3).seeds == (3,) and load(seeds=["1", 2]).seeds == (1, 2), "or as text"
+    assert load(seeds=3).seeds == (3,)
 
 
 def test_tasks_may_be_in_a_file_that_the_configuration_names(tmp_path: Path) -> None:

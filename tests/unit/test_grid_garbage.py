@@ -17,7 +17,7 @@ from minbert.commands.gc import leftovers, remove, report
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.store.node import Node
-from minbert.store.plans import PUBLISHED, description_path
+from minbert.store.plans import PUBLISHED, description_path, write_plan
 
 GRID = """paper: hybrid-bert
 title: T
@@ -107,10 +107,16 @@ def test_nothing_is_deleted_beside_a_workflow(tmp_path: Path) -> None:
 def test_results_of_another_configuration_are_not_taken_for_leftovers(tmp_path: Path) -> None:
     made = filled(tmp_path)[0]
     put(stray := made.root / "store" / "train" / STRAY / "seed0" / "run.json")
-    put(made.root / PUBLISHED, json.dumps({"configured": ["demo.yaml"]}))
-    with pytest.raises(UserError, match=r"has the results of demo\.yaml, and this is .* config"):
-        list(report(made, delete=True))
-    assert stray.exists()
+    about = {"configured": ["demo.yaml"]}
+    write_plan(made.root, about)  # It has not published yet, and then it has.
+    for name in ("", PUBLISHED):
+        if name:
+            put(made.root / name, json.dumps(about))
+        with pytest.raises(
+            UserError, match=r"has the results of demo\.yaml, and this is .* config"
+        ):
+            list(report(made, delete=True))
+        assert stray.exists()
 
 
 def test_what_is_not_the_stores_own_is_neither_listed_nor_deleted(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ("tasks: {sst: {loss: cross_entrpy}}", "or 'mse'. Did you mean 'cross_entropy'?"),
         # Inheritance, expansion, stages and tuning.
         ("extends: a", "variant 'a': 'extends' goes round in a circle: a -> a"),
-        ("extends: [tt]", "'a' extends 'tt', which no grid of this paper has. Did you mean 't'?"),
+        ("extends: [tt]", "'a' extends 'tt', which no grid of this paper in 'grids' has. Did you "),
         ("expand: {optimiser.lr: [1, 2]}", "two variants or templates are called 'a'; rename one"),
         ("stages: []", "'variants.a.stages'"),
         ("stages: [{name: x}, {name: x}]", "variant 'a': stage 'x': two stages have this name"),
@@ -172,6 +172,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         (["paper: A b"], "'paper' is 'A b'; expected pattern"),
         # Several files of a paper.
         (["", "variants: {c: X}"], "g0.yaml, {0}/g1.yaml: two files have variants called 'c'"),
+        (["", "title: Y"], "g0.yaml, {0}/g1.yaml: two files have different title: "),
     ],
     whole: [
         ("title: T\n", "the key 'paper' is missing"),
@@ -183,6 +184,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ({"override": {"tasks": {"sst": None}}}, "after scale and override of the config: 'tasks"),
         ({"override": {"start": "x"}}, "config: override: unknown key 'start'."),
         ({"override": {"selection_split": "dev"}}, "so 's.lr-1e-5/main' needs 'selection_split"),
+        ({"override": {"tasks": None, "epoch": 1}}, "config: override: unknown key 'epoch'."),
         ({"seed": [1]}, "config: unknown key 'seed'. Did you mean 'seeds'?"),
         ({"seeds": [1, 1]}, "'seeds': 1 is there twice"),
         ({"grids": None}, "'grids' is None; expected a list"),
@@ -220,9 +222,9 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         (({"t.jsonl": NUMBER}, ONE | {"files": "t.jsonl"}), "line 61: text is 3, not text"),
         (({"t.parquet": b"PAR1"}, ONE | {"files": "t.parquet"}), "damaged or no such table"),
         (({"t.xlsx": b"PK\x03\x04"}, ONE | {"files": "t.xlsx"}), "cannot tell its form ... .tsv"),
-        (({}, {"files": "t.tsv"}), "t.tsv has train alone; expected one file of train (train.tsv"),
+        (({}, {"files": "t.tsv"}), "t.tsv has train alone; expected one file of train (train.ts"),
         (({}, ONE | {"files": "e.tsv"}), "e.tsv: there is no such file. Did you mean"),
-        (({"d/training.tsv": GOOD}, {"files": "d"}), "training.tsv; expected one file of train (tr"),
+        (({"d/training.tsv": GOOD}, {"files": "d"}), "training.tsv; expected one file of train ("),
         (({"data/train.tsv": GOOD}, {"files": "dta"}), "no such folder. Did you mean 'data'?"),
     ],
     labels: [

@@ -114,6 +114,7 @@ def test_time_is_at_the_rate_of_finished_runs(tmp_path: Path) -> None:
     # Twice the epochs take twice as long.
     after = make_plan(tmp_path, TWO_STAGES.replace("{lr: 1e-4}", "{lr: 3e-4}, epochs: 20"))
     assert Costs(after).seconds(training(after, "first")) == pytest.approx(80, rel=0.03)
+    assert Costs(make_plan(tmp_path, limit=40)).rate == (CPU_RATE, False), "of other data"
 
 
 @pytest.mark.parametrize(

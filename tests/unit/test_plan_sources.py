@@ -13,6 +13,7 @@ from factories import finish, make_plan, put
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
+from minbert.commands.plan import plan_text
 from minbert.data import dataset
 from minbert.data.identity import checksum
 from minbert.plan.describe import record_of
@@ -293,5 +294,6 @@ def test_a_job_without_its_source_is_refused_before_anything_runs(tmp_path: Path
     made = make_plan(tmp_path, data="real", course="away", checksums=AWAY)
     with pytest.raises(UserError, match=r"away/ids-sst-train.csv is missing, and .* no finished"):
         check_sources(pending(made))
+    assert "Snakemake would refuse to start: " in plan_text(made)
     finish(made)
     check_sources(pending(made))

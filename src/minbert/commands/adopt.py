@@ -53,7 +53,7 @@ def accepted_code(base: Path) -> dict[str, str]:
 def _accept_code(base: Path, codes: set[str], reason: str) -> None:
     """Add codes to the file in `base`, to those with the same reason if there are any."""
     path, head = base / ACCEPTED, f"{canonical(reason)}: >-\n"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = path.read_text(encoding="utf-8").rstrip() + "\n" if path.exists() else ""
     text += head * (head not in text)
     write_text(path, text.replace(head, head + "".join(f"  {code}\n" for code in sorted(codes))))
 
@@ -181,7 +181,8 @@ def _settings(spec: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: of for name, of in spec.items() if name not in NOT_COMPARED}
     if "stage" in spec:
         found["stage"] = upgraded(spec["stage"])
-    return found | {"files": {*re.findall("[0-9a-f]{32,}", canonical(spec.get("files")))}}
+    found["files"] = {*re.findall("[0-9a-f]{32,}", canonical(spec.get("files")))}
+    return {"limit": None, **found}
 
 
 @cache
@@ -215,6 +216,7 @@ def report(plan: Plan, reason: str | None, *, apply: bool) -> Iterator[str]:
     of such code stay where they are. Raises `UserError` while a workflow or a job runs.
     """
     with results_lock(plan.root, alone=True):
+        plan.check_names()
         write(plan)
         made = Acceptance(plan, accepted_code(plan.base), reason)
         if apply and reason and made.declared:

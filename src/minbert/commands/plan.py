@@ -18,7 +18,7 @@ from minbert.base.progress import counted, duration, some
 from minbert.plan.cost import GPU_RATE, Costs, chains, epoch
 from minbert.plan.describe import PreviousRuns, title
 from minbert.plan.parameters import variant_parameters
-from minbert.plan.pending import pending
+from minbert.plan.pending import check_sources, pending
 from minbert.plan.plan import Plan
 from minbert.spec.protocol import RULES
 from minbert.spec.resolve import Stage
@@ -149,6 +149,7 @@ class _Outlook:
         yield from self._untestable()
         try:
             plan.check_names()
+            check_sources(self.jobs)
         except UserError as error:
             yield f"Snakemake would refuse to start: {error}"
 
@@ -198,9 +199,13 @@ def learned_text(plan: Plan) -> str:
     """
     from minbert.evaluate.reading import LEAST_GAIN, gain, read_scores  # loads pyarrow
 
-    folders = {g.paper: plan.shown[f"scores/{g.paper}"].folder(plan.root) for g in plan.grids}
-    paths = {paper: folder / "scores.parquet" for paper, folder in folders.items()}
-    found = {paper: read_scores(path, paper) for paper, path in paths.items() if path.exists()}
+    found = {
+        grid.paper: read_scores(path, grid.paper)
+        for grid in plan.grids
+        if (
+            path := plan.shown[f"scores/{grid.paper}"].folder(plan.root) / "scores.parquet"
+        ).exists()
+    }
     if not found:
         raise UserError(
             f"{plan.root}: there are no scores for this configuration; run snakemake with it, or "

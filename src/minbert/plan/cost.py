@@ -21,7 +21,7 @@ from minbert.spec.protocol import SPLITS
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import BUILT_IN, TASKS
 from minbert.store.node import KINDS, Node
-from minbert.store.plans import sound
+from minbert.store.plans import read_description, read_record, sound
 
 
 class Size(NamedTuple):
@@ -147,19 +147,24 @@ class Costs:
     def rate(self) -> tuple[float, bool]:
         """Operations a second, and whether they were measured or are assumed.
 
-        They are the median of finished runs, one of each stage, on devices like the one to be used.
+        They are the median of finished runs, one of each stage, of this plan's encoder and data, on
+        devices like the one to be used.
         """
-        paths = sorted((self.plan.root / "store" / "train").glob("*/seed*/run.json"))
-        rates, runs = [], map(sound, {path.parts[-3]: path for path in paths}.values())
+        root, sources, rates = self.plan.root, self.plan.sources, list[float]()
         on_gpu, requested = self.gpu, self.plan.config.device
         if on_gpu is None:
             on_gpu = requested.startswith("cuda") or (requested == "auto" and bool(visible_cards()))
-        for run in filter(None, runs):
+        paths = sorted((root / "store" / "train").glob("*/seed*/run.json"))
+        for key, path in {path.parts[-3]: path for path in paths}.items():
             # One of other tasks and settings, or of data that are gone, says nothing of a rate.
             with suppress(UserError, ValidationError, KeyError):
+                run, needs = read_record(path), read_description(root, "train", key)["needs"]
+                now = {f"tokens.{task}": sources.tokens(task) for task in run["spec"]["tasks"]}
+                now["backbone.config.json"] = sources.backbone
+                like = all(needs[name]["key"] == node.key for name, node in now.items())
                 device = run["environment"]["device"]  # or a GPU's model
-                same = on_gpu == (device not in ("cpu", "mps"))
-                if same and run["spec"]["trainable"] != "heads":
+                like &= on_gpu == (device not in ("cpu", "mps"))
+                if like and run["spec"]["trainable"] != "heads":
                     rates.append(self.operations(run["spec"]) / run["outcome"]["seconds"])
         if rates:
             return statistics.median(rates), True

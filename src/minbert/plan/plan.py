@@ -29,6 +29,7 @@ from minbert.store.plans import (
     manifest,
     plan_path,
     products,
+    records,
 )
 
 PUBLISHER = "minbert.publish.publish"
@@ -195,9 +196,13 @@ class Plan:
         """The names of the config files. Edits of these are the same configuration."""
         return [file.name for file in self.files] or ["config.yaml"]
 
-    def check_names(self) -> None:
-        """Refuse a results folder whose readable names are of a configuration of other files."""
-        other = manifest(self.names).get("configured", self.configured)
+    def check_names(self, *, runs: bool = False) -> None:
+        """Refuse a results folder whose readable names are of a configuration of other files.
+
+        With `runs`, refuse one without names, too, if its newest plan is of other files.
+        """
+        newest = next((record for _, record in records(self.root)), {}) if runs else {}
+        other = (manifest(self.names) or newest).get("configured", self.configured)
         if other != self.configured:
             raise UserError(
                 f"{self.names} has the results of {', '.join(other)}, and this is the "

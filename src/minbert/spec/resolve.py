@@ -171,6 +171,8 @@ def _joined(files: Iterable[GridFile]) -> Values:
     for file in files:
         for key in file.model_fields_set:
             value = getattr(file, key)
+            if isinstance(value, str) and said.get(key, value) != value:
+                raise UserError(f"two files have different {key}: {said[key]!r} and {value!r}")
             if isinstance(value, dict):
                 if twice := said.get(key, {}).keys() & value:
                     raise UserError(f"two files have {key} called '{min(twice)}'; rename one")
@@ -233,7 +235,7 @@ def _flat(name: str, bodies: dict[str, Values], templates: Collection[str], *bel
         raise UserError(f"'extends' goes round in a circle: {' -> '.join([*below, name])}")
     if name not in bodies:
         raise UserError(
-            f"'{below[-1]}' extends '{name}', which no grid of this paper has."
+            f"'{below[-1]}' extends '{name}', which no grid of this paper in 'grids' has."
             f"{did_you_mean(name, bodies)}"
         )
     own, values = dict(bodies[name]), Values()
@@ -295,7 +297,8 @@ def _specs(keys: Values, rule: str, config: Config) -> tuple[StageSpec, StageSpe
     def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Values:
         values = without_nulls(merge(base, over))
         # The configuration names tasks that not every stage has; it takes none out.
-        return values | {"tasks": {task: values["tasks"].get(task) for task in keys["tasks"]}}
+        tasks = values.get("tasks") or base["tasks"]
+        return values | {"tasks": {task: tasks.get(task) for task in keys["tasks"]}}
 
     plain = validated(StageSpec, {"select": rule, **keys})
     # Merged into nothing first: their `*` is for the tasks that they name too.

@@ -43,7 +43,6 @@ METRICS: dict[Kind, tuple[Metric, ...]] = {
 # Files often have 1, 2, 3 for the names of classes.
 Name = Annotated[Text, BeforeValidator(str, json_schema_input_type=str | int)]
 ClassNames = Annotated[tuple[Name, ...], Distinct]
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32,64}$")]
 
 
 class DataFile(Spec):
@@ -54,9 +53,9 @@ class DataFile(Spec):
 
     path: Location | None = None
     url: Annotated[str, Field(pattern=f"^({'|'.join(URLS)})")] | None = None
-    sha256: Digest | None = None
-    git: Digest | None = None
-    md5: Digest | None = None
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    git: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None = None
+    md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] | None = None
 
     def mistakes(self) -> Iterator[str]:
         if (self.path is None) == (self.url is None):
