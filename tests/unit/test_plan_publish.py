@@ -99,18 +99,22 @@ def test_publishing_cut_short_has_no_mark(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_interrupted_rows_or_damaged_journals_have_not_failed(tmp_path: Path) -> None:
-    names = ("wrong", "stopped", "damaged", "lost")
+    names = ("wrong", "stopped", "damaged", "lost", "other-seed")
     variants = [["p", name, "s", "sst", name, "backbone", "L", ""] for name in names]
     jobs = {
         name: Journal.start(tmp_path, {"experiment": "p", "key": name, "seed": 0, "name": name})
         for name in names
     }
     jobs["wrong"].end("FAILED", "UserError: too hot")
+    jobs["other-seed"].end("FINISHED", "")
+    of = {"experiment": "p", "key": "other-seed", "seed": 1, "name": "other-seed"}
+    Journal.start(tmp_path, of).end("FAILED", "UserError: of a seed that is no longer planned")
     jobs["stopped"].end("KILLED", "SystemExit: stopped by signal 2")
     jobs["damaged"].end("FAILED", "not known any more")
     with jobs["damaged"].path.open("r+b") as file:
         file.truncate(file.seek(0, 2) - 9)
-    assert failed_variants(tmp_path, variants) == {
+    plan = {"variants": variants, "papers": {"p": {"seeds": [0]}}}
+    assert failed_variants(tmp_path, plan) == {
         ("p", "wrong"): "stage 's', seed 0: UserError: too hot",
         ("p", "damaged"): "stage 's', seed 0: killed",
     }

@@ -68,9 +68,11 @@ def test_jobs_are_counted_from_snakemakes_events(watched: Session) -> None:
 def test_the_time_left_follows_the_pace_so_far(watched: Session, clock: SimpleNamespace) -> None:
     say(watched, "job_info", 0, 1, 2)
     assert "left" not in watched.line()
-    clock.now += 150  # Two at a time, somewhat faster than expected.
+    clock.now += 50
+    assert "0 of 6 jobs done in 50 s | about 1 min left | now: " in watched.line()
+    clock.now += 100  # Two at a time, somewhat faster than expected; the third, more slowly.
     say(watched, "job_finished", 0, 1)
-    assert "2 of 6 jobs done in 2 min | about 3 min left | now: " in watched.line()
+    assert "2 of 6 jobs done in 2 min | about 54 s left | now: " in watched.line()
     say(watched, "job_finished", 2, 3, 4, 5)
     assert "left" not in watched.line()
 

@@ -167,6 +167,8 @@ class Work:
     run: tuple[str, str] = ("", "")
     state: str = ""
     """One of `_STATES`, or none before the job starts."""
+    since: float = 0.0
+    """When it came into this state."""
 
 
 class Session(logging.Handler):
@@ -235,7 +237,7 @@ class Session(logging.Handler):
         said = record.__dict__
         job = self.jobs.get(said.get("jobid", said.get("job_id", -1)))
         if job and (state := _STATES.get(said.get("event", ""))):
-            job.state = state
+            job.state, job.since = state, time.monotonic()
 
     def _in(self, state: str) -> list[Work]:
         return [job for job in self.jobs.values() if job.state == state]
@@ -243,19 +245,22 @@ class Session(logging.Handler):
     def line(self) -> str:
         """Return the state of the workflow in one line.
 
-        The time left is the time so far, times what is expected of the jobs to come over what was
-        of those that are done, however many run side by side and how fast this machine is.
+        The time left is the time so far, times what is expected of the work to come over what was
+        of the work that is done, however many run side by side and how fast this machine is. Of a
+        job that runs, the seconds so far are done.
         """
         done, failed = self._in("done"), self._in("failed")
         newest = newest_attempts(self.plan.root) if failed else {}
         ends = [newest[job.run].end() for job in failed if job.run in newest]
         stopped = sum(end.get("status") == "KILLED" for end in ends)
-        taken = time.monotonic() - self.started
+        now, running = time.monotonic(), self._in("running")
+        taken = now - self.started
         parts = [f"{len(done)} of {counted(len(self.jobs), 'job')} done in {duration(taken)}"]
         counts = {"failed": len(failed) - stopped, "interrupted, to be resumed": stopped}
         parts += [f"{number} {what}" for what, number in counts.items() if number]
-        if names := sorted(of.name for of in self._in("running")):
+        if names := sorted(of.name for of in running):
             spent, every = (sum(of.seconds for of in works) for works in (done, self.jobs.values()))
+            spent += sum(min(of.seconds, now - of.since) for of in running)
             if spent:
                 parts.append(f"about {duration(taken * (every - spent) / spent)} left")
             parts.append(f"now: {some(names)}")
@@ -283,7 +288,7 @@ class Session(logging.Handler):
             with suppress(subprocess.TimeoutExpired):
                 self._follower.wait(_LAST_PASS)
             if self._follower.returncode != 0:  # It was killed, or left something undone.
-                subprocess.run(self._minbert("follow", "--once"), check=False)
+                subprocess.run(self._minbert("follow"), check=False)
         self._ended.set()
         _say(f"\n{self.line()}\n{self.places()}")
 

@@ -13,7 +13,7 @@ without a mark, so that the next run makes everything again.
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -80,7 +80,7 @@ def publish_partial(root: Path, plan: str) -> str:
 
     undrawn: dict[Path, str] = {}
     with _publishing(root, plan) as record, tempfile.TemporaryDirectory() as folder:
-        failures = failed_variants(root, record["variants"])
+        failures = failed_variants(root, record)
         results, made = root.resolve(), Path(folder)
         (made / "store").mkdir()
         kept = [path for path in (results / "store").iterdir() if path.name not in SHOWN]
@@ -109,21 +109,22 @@ def publish_partial(root: Path, plan: str) -> str:
     return "\n".join([*failed, *undrawn.values()])
 
 
-def failed_variants(root: Path, variants: Iterable[Sequence[str]]) -> dict[tuple[str, str], str]:
-    """Return {(paper, variant): why} for those of `variants` that failed.
+def failed_variants(root: Path, plan: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+    """Return {(paper, variant): why} for those in the record of a plan that failed.
 
-    These are rows of `VARIANT_COLUMNS`. A stage has failed if its newest attempt ended in an error,
-    or died without a word, and left no record of a finished run. One that was told to stop has not
-    failed, and neither has one that finished and whose files were deleted since.
+    A stage has failed if its newest attempt with a seed of the plan ended in an error, or died
+    without a word, and left no record of a finished run. One that was told to stop has not failed,
+    and neither has one that finished and whose files were deleted since.
     """
-    why = {}
+    why, seeds = {}, {seed for paper in plan["papers"].values() for seed in paper["seeds"]}
     for (key, seed), attempt in newest_attempts(root).items():
         record = node_folder(root, "train", key, int(seed)) / "run.json"
-        if not record.exists() and (failure := attempt.failure()):
+        due = int(seed) in seeds and not record.exists()
+        if due and (failure := attempt.failure()):
             why[key] = f"seed {seed}: {failure}"
     return {
         (row["paper"], row["variant"]): f"stage '{row['stage']}', {why[row['key']]}"
-        for row in stage_rows(variants)
+        for row in stage_rows(plan["variants"])
         if row["key"] in why
     }
 
