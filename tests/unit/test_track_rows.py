@@ -69,6 +69,13 @@ def test_a_row_has_what_is_published_of_it(tmp_path: Path) -> None:
     assert end["tags"] == {Tag.ROW: "one", Tag.NOT_LEARNED: "sst"}
     (page,) = read_json(tmp_path / PARENTS).values()
     assert page == {"k1": one.name, "k2": one.name, "k3": "", "row.p.one": "", "row.p.best": ""}
+    # Without labels of test, a new run has no score on it.
+    put_rows(tmp_path / SCORES, [row for row in found if row["split"] == "dev"], SCHEMA)
+    record_rows(tmp_path, {"papers": {"p": FACTS}, "variants": stages})
+    newest = newest_attempts(tmp_path)["row.p.one", "0"]
+    names = [name for name, *_ in newest.read()[0]["points"]]
+    assert newest.name != one.name and "best/sst" in names and "test/sst" not in names
+    assert newest_attempts(tmp_path)["row.p.best", "0"].name == best.name
 
 
 def shown(root: Path, name: str) -> dict[str, Run]:

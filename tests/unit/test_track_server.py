@@ -112,7 +112,7 @@ def test_where_no_run_can_be_stored(
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri.format(root=tmp_path))
     else:
         write_text(tmp_path / "mlflow.db", "junk" * 500)
-    for command in (["follow", "--once"], ["ui"]):
+    for command in (["follow"], ["ui"]):
         with pytest.raises(SystemExit) as ended:
             main([*command, "--results", str(tmp_path)])
         (line,) = capfd.readouterr().err.splitlines()
@@ -155,10 +155,11 @@ def test_a_server_that_refuses_us_or_may_answer_later(
         else:
             check_store(tmp_path)
             with pytest.raises(SystemExit):
-                main(["follow", "--once", "--results", str(tmp_path)])
+                main(["follow", "--results", str(tmp_path)])
             assert "does not answer; jobs go on" in capfd.readouterr().err
         main(["ui", "--results", str(tmp_path)])  # A browser can still ask for a login.
     told = capfd.readouterr()
-    assert "/#/experiments" in told.out and "secret" not in told.out + told.err
+    assert "/#/experiments (" in told.out and "no run is stored" not in told.out
+    assert "secret" not in told.out + told.err
     written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert written and not any(b"secret" in content for content in written)

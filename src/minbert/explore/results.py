@@ -237,17 +237,17 @@ class Comparison:
             )
 
         blocks = [
-            "\n".join(f"{side}  {of}" for side, of in zip("AB", self.about, strict=True)),
+            "A  {}\nB  {}".format(*self.about),
             table(self.spec, "{:.3g}") if len(self.spec) else "the same training",
             f"{table(self.scores, '{:.3f}')}\nB - A on dev, with its 95 % interval over examples "
-            "and seeds."
+            "and, of several, seeds."
             if len(self.scores)
             else "no scores: one is not trained, or they have no task with the same examples",
         ]
         if len(self.examples):
             ways = self.examples.groupby(["task", "change"])
-            blocks.append(ways.size().to_string())
-            blocks.append(table(ways.head(SHOWN).dropna(axis=1, how="all"), "{:.3g}"))
+            shown = ways.head(SHOWN).dropna(axis=1, how="all")
+            blocks += [ways.size().to_string(), table(shown, "{:.3g}")]
         return "\n\n".join(blocks)
 
 
@@ -258,7 +258,7 @@ def compare(root: Path, one: str, other: str | None = None) -> Comparison:
     what is published, or `@KEY` names, with the first of `versions` that was trained otherwise.
     """
     sides = [find(root, name) for name in (one, other) if name is not None]
-    first, *_ = sides
+    first = sides[0]
     if other is None:
         every = versions(root, f"{first.paper}/{first.name}")
         sides += [of for of in every if of.seeds() and of.stages != first.stages][:1]
@@ -288,8 +288,8 @@ def compare(root: Path, one: str, other: str | None = None) -> Comparison:
     for measure, drawn in scores.items():
         a, b = (System(of) for of in np.split(drawn, counts[:1], axis=1))
         change = difference(b, a, 1 / examples[measure])
-        means = (side.scores[0].mean() for side in (a, b))
-        rows.append((measure, *means, change.value, *change.interval(), *counts, examples[measure]))
+        scored = measure, a.scores[0].mean(), b.scores[0].mean(), change.value
+        rows.append((*scored, *change.interval(), *counts, examples[measure]))
     return Comparison(
         (_about(first), _about(second)),
         pd.DataFrame(_spec(first, second), columns=["stage", "name", "A", "B"], dtype=object),
@@ -313,7 +313,7 @@ def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, .
         old, new = (facts(read_description(one.root, "train", key)) if key else {} for key in keys)
         for of, pair in changes(old, new).items():
             # A module or an input that only one of them has follows from a setting.
-            if of.startswith("stage") or (" " in of and all(pair)):
+            if of.startswith(("stage", "tasks.")) or (" " in of and all(pair)):
                 yield " / ".join(dict.fromkeys(map(str, names))), of.removeprefix("stage."), *pair
 
 

@@ -42,15 +42,15 @@ _PATIENCE = 20.0
 _LAST_SECONDS = 10.0
 
 
-def follow(root: Path, plan: str | None, until: int | None, once: bool) -> None:
-    """Follow the jobs `until` that process ends, or only `once`; exit with 1 if anything is left.
+def follow(root: Path, plan: str | None, until: int | None) -> None:
+    """Store what there is, or more `until` that process ends; exit with 1 if anything is left.
 
     Without a name, the `plan` is the newest.
     Raises `UserError` for a URI that is no store (`store.check_store`).
     """
     check_store(root)
     plan = plan or next((name for name, _ in records(root)), None)
-    if Follower(root, plan).follow(None if once else until):
+    if Follower(root, plan).follow(until):
         raise SystemExit(1)
 
 

@@ -117,7 +117,8 @@ def _tell(job: Job) -> None:
 def record_rows(root: Path, listed: Mapping[str, Any]) -> None:
     """Add what is published of the papers of plan `listed` to the logs of rows; write `PARENTS`.
 
-    A row has the log of a run that is no training, to which each publication adds.
+    A row has the log of a run that is no training, to which each publication adds; a new one if it
+    has lost a metric, which a log cannot take back.
     """
     papers: dict[str, dict[str, str]] = {}
     before, stages = newest_attempts(root), stage_rows(listed["variants"])
@@ -130,7 +131,8 @@ def record_rows(root: Path, listed: Mapping[str, Any]) -> None:
             key = f"row.{paper}.{variant}"
             old = before.get((key, "0"))
             run = {"experiment": paper, "key": key, "seed": 0, "name": variant}
-            journal = Journal(old.path) if old else Journal.start(root, run)
+            lost = old and {name for name, *_ in old.read()[0]["points"]} - row["metrics"].keys()
+            journal = Journal.start(root, run) if old is None or lost else Journal(old.path)
             journal.end("FINISHED", **row)
             above[key], names[variant] = "", journal.path.stem
         # A run is below the first row that trains it, or else the first that chose it.

@@ -252,7 +252,7 @@ def serve(root: Path | str, port: int = 5000) -> None:
     if (path := sqlite_path(uri)) and not path.exists():
         raise UserError(
             f"no MLflow store at {path}: run the pipeline first (`make demo`, or `snakemake "
-            "--cores 2 all`), or name its results folder; `minbert follow --once --results "
+            "--cores 2 all`), or name its results folder; `minbert follow --results "
             f"{root}` restores a lost one"
         )
     try:
@@ -299,17 +299,17 @@ def _answers(port: int) -> bool:
 
 def _print_tables(root: Path, address: str) -> None:
     """Print the addresses of each paper's rows and curves, and else that of the server."""
-    public = shown(address)
+    public, why = shown(address), "no run is stored yet"
     try:
         found = open_store(root).search_experiments(order_by=["name"])
         ours = [experiment for experiment in found if view_tag(VIEW) in experiment.tags]
-    except Exception:  # One that requires a login: the browser can still ask for it.
-        ours = []
+    except Exception as error:  # One that requires a login: the browser can still ask for it.
+        ours, why = [], shown(first_line(error))
     for experiment in ours:
         for view, said in ((VIEW, experiment.name), (CURVES, "  curves")):
             print(f"{said}: {table_url(public, experiment.experiment_id, view)}", flush=True)
     if not ours:
-        print(f"MLflow: {public}/#/experiments (no run is stored yet)", flush=True)
+        print(f"MLflow: {public}/#/experiments ({why})", flush=True)
 
 
 def table_url(server: str, experiment_id: str, view: str = VIEW) -> str:
