@@ -158,7 +158,7 @@ class Campaign:
         if self.server is not None:
             self.server.wait()
         for _ in range(10):
-            told = self.project.minbert("follow", "--once")
+            told = self.project.minbert("follow")
             if "not stored yet" not in told and "does not answer" not in told:
                 break
         self.project.minbert("gc", "--delete")

@@ -59,7 +59,7 @@ class Campaign:
         assert status == 0, self.log.read_text(encoding="utf-8")[-3000:]
         assert not self.slurm.jobs(), "jobs are left in the queue"
         self._look_back(jobs)
-        self.project.minbert("follow", "--once")
+        self.project.minbert("follow")
 
     def overlaps(self) -> list[str]:
         """Return the attempts that began while an earlier one at the same stage still trained."""

@@ -33,7 +33,7 @@ def test_help_names_what_people_call_and_no_step(capsys: Printed) -> None:
         for option in ("--configfile", "--config ", "--results", "--directory", *options):
             assert option in text, command
     assert COMMANDS.keys().isdisjoint(STEPS)
-    assert "16 hex digits" in ended(capsys, "train", "--help")[1]
+    assert "KIND-KEY" in ended(capsys, "make", "--help")[1]
     assert ended(capsys, "--version") == (0, f"minbert {__version__}\n")
 
 
@@ -67,14 +67,13 @@ def test_every_command_finds_the_results_of_the_configuration(
         ("plan --directory none", "config.yaml"),
         ("predict v a --seed -1", "argument --seed: "),
         ("predict v a --seed one", "argument --seed: found 'one', expected a whole number"),
-        ("train 00ff", "the following arguments are required: --seed"),
-        ("train 00ff --seed 4294967296", "argument --seed: found '4294967296'"),
+        ("make train-00ff --seed 4294967296", "argument --seed: found '4294967296'"),
         ("ui --results here --configfile none.yaml", "minbert: none.yaml: there is no such file"),
         ("ui --results here", "/here: there is no such results folder"),
         ("figure p/ranking --size 3", "argument --size: found '3', expected WxH"),
         ("figure p/ranking --size 60x2", "argument --size: found '60x2', expected WxH"),
         ("figure p/ranking --size 3.3x0.9", "argument --size: found '3.3x0.9', expected WxH"),
-        ("follow --once --results none", "minbert: none: there is no such results folder"),
+        ("follow --results none", "minbert: none: there is no such results folder"),
         ("make report-00ff --results none", "minbert: none: there is no such results folder"),
     ],
 )
@@ -134,7 +133,18 @@ def test_threads_that_wait_do_not_spin(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.delenv("OMP_WAIT_POLICY")
     for threads in "12":
         with pytest.raises(SystemExit):
-            main(["train", "00ff", "--seed", "0", "--threads", threads, "--results", str(tmp_path)])
+            main(
+                [
+                    "make",
+                    "train-00ff",
+                    "--seed",
+                    "0",
+                    "--threads",
+                    threads,
+                    "--results",
+                    str(tmp_path),
+                ]
+            )
     assert found == ["train", "00ff", None, "train", "00ff", "passive"]
 
 

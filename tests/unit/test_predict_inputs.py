@@ -36,7 +36,7 @@ def test_words_are_sentences_or_pairs() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("in.txt", "\ufeffone\u2028two, \"q\ttwo 'x'\r\n\n  \nthree\tfour"),
+        ("in.TXT", "\ufeffone\u2028two, \"q\ttwo 'x'\r\n\n  \nthree\tfour"),
         ("in.CSV", 'sentence2,sentence1\ntwo \'x\',"one\u2028two, ""q"\nfour,three\n'),
         ("a.tsv", '\tsentence1\tsentence2\n0\t"one\u2028two, ""q"\ttwo \'x\'\n1\tthree\tfour'),
         (

@@ -59,9 +59,9 @@ def test_the_best_of_others_is_found_in_the_score_table(planned: Planned) -> Non
             "later",
             None,
             None,
-            r"not trained yet: .* seeds \[\]; .* `snakemake --cores 2 all`",
+            r"has no such run yet: .* the seeds \[\]; .* `snakemake --cores 2 all`",
         ),
-        ("halves", "sst", 3, r"not trained yet: on sst it has the seeds \[0, 2\]"),
+        ("halves", "sst", 3, r"no such run yet: on sst it has the seeds \[0, 2\]"),
         ("halves", "pare", None, r"no task 'pare'; it has sst, para. Did you mean 'para'"),
         ("halves", None, None, r"several tasks: sst, para; name one \(`--task sst`"),
         ("hybrid", "sst", None, "a1/seed0/weights: there is no such file of variant 'hybrid'"),
@@ -83,7 +83,7 @@ def test_what_cannot_be_had_says_the_way_out(
     with pytest.raises(UserError, match=told):
         find(planned.root, variant).run(task, seed).file("weights")
     found = find(planned.root, "halves")
-    with pytest.raises(UserError, match="not trained yet: on sst, para it has"):
+    with pytest.raises(UserError, match="no such run yet: on sst, para it has"):
         found.runs(found.chosen)
 
 

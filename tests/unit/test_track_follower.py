@@ -107,7 +107,7 @@ def test_what_cannot_be_stored_stops_nothing_else(
         journal.end("FAILED", error="loss is nan at step 7")
     broken.path.write_text("{")
     with pytest.raises(SystemExit, match="1"):
-        main(["follow", "--once", "--results", str(own)])
+        main(["follow", "--results", str(own)])
     told = capfd.readouterr().err
     assert f"next start: 1 run, as {refused.path}: " in told and "answer" not in told
     run = stored(own, sound.path)

@@ -64,9 +64,7 @@ def _flag(help: str) -> dict[str, Any]:
 CONFIGURED = {
     "--results": _path("the results folder (default: the configuration's)", "ROOT"),
     "--configfile": _path("read after config.yaml; later files win", "FILE", nargs="+", default=[]),
-    "--config": _arg(
-        "settings; they override all files", "KEY=VALUE", nargs="*", default=[], action="extend"
-    ),
+    "--config": _arg("settings; they override all files", "KEY=VALUE", nargs="*", default=[]),
     "--directory": _path("the Snakefile's (default: the current one)", "DIR", default=Path()),
 }
 """The options of every user command."""
@@ -180,22 +178,12 @@ PLAN = {
     "--plan": _arg("the plan's name (default: the newest that has the job)"),
 }
 PUBLISHING = {**PLAN, "--plan": _arg("the plan's name", required=True)}
-JOB = {
-    **PLAN,
-    "--threads": _number("(default: 1)", default=1),
-    "--seed": _number("of a training"),
-    "--memory": _number("MB of GPU memory that it needs"),
-}
 
 STEPS = {
     "follow": Command(
         "track.follower:follow",
-        "stream job metrics to MLflow",
-        {
-            **PLAN,
-            "--until": _number("stop once the process N, its parent, has ended"),
-            "--once": _flag("store what there is, then stop"),
-        },
+        "copy job metrics to MLflow",
+        {**PLAN, "--until": _number("go on until the process N, its parent, has ended")},
     ),
     "publish": Command(
         "publish.publish:publish",
@@ -213,15 +201,12 @@ STEPS = {
     "make": Command(
         "commands.steps:make",
         "make nodes, one after the other",
-        {"names": _arg("each node's kind and key", "KIND-KEY", nargs="+"), **JOB},
-    ),
-    "train": Command(
-        "commands.steps:make",
-        "train one stage with one seed",
         {
-            "names": _arg("16 hex digits", "KEY", "train-{}".format, nargs=1),
-            **JOB,
-            "--seed": _number("of the training", required=True),
+            **PLAN,
+            "names": _arg("each node's kind and key", "KIND-KEY", nargs="+"),
+            "--threads": _number("(default: 1)", default=1),
+            "--seed": _number("of a training"),
+            "--memory": _number("MB of GPU memory that it needs"),
         },
     ),
 }

@@ -7,8 +7,6 @@ from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job
 from minbert.store.plans import describe_job, published_plans, read_plan, records
 
-FORMATS = (".pdf", ".png", ".svg")
-
 
 def draw(
     root: Path,
@@ -22,7 +20,7 @@ def draw(
     That is `out`, whose ending is its format (default: `NAME.pdf`). Without title there is no
     stamp. Runs that did not finish are named below it.
     """
-    from minbert.figures import make  # loads matplotlib
+    from minbert.figures import make, style  # load matplotlib
 
     known = {
         of.removeprefix("figures/"): (key, plan)
@@ -35,9 +33,9 @@ def draw(
         raise UserError(f"{root}: no published figure '{name}' (PAPER/NAME).{near}")
     key, plan = known[name]
     out = out or Path(f"{Path(name).name}.pdf")
-    if out.suffix not in FORMATS:
-        raise UserError(f"{out}: expected a file that ends in {', '.join(FORMATS)}")
+    if (form := out.suffix[1:]) not in style.FORMATS:
+        raise UserError(f"{out}: expected a file that ends in .{', .'.join(style.FORMATS)}")
     use_tasks_of(described := describe_job(root, "figure", key, plan))
     job = Job(root, described, None, 1)
-    make.draw(job, out.with_suffix(""), bare=no_title, formats=(out.suffix[1:],), size=size)
+    make.draw(job, out.with_suffix(""), bare=no_title, formats=(form,), size=size)
     return out

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from minbert.base.errors import UserError
 from minbert.base.progress import some
+from minbert.evaluate.bootstrap import LAST
 from minbert.evaluate.reading import Of
 from minbert.evaluate.seeds import Interval, ranked
 from minbert.figures import style
@@ -182,10 +183,6 @@ def transfer(_: Options, inputs: Inputs) -> Drawn:
         "Crossed if one of the two is not clearly above its floor.",
         note,
     ]
-
-
-LAST = 5
-"""The epochs that the spread is over."""
 
 
 def stability(_: Options, inputs: Inputs) -> Drawn:

@@ -175,6 +175,14 @@ def finish(
         figure.set_figheight(figure.get_figheight() + more)
 
 
+FORMATS = {
+    "pdf": ("Subject", "CreationDate"),
+    "png": ("Description", "Software"),
+    "svg": ("Description", "Date"),
+}
+"""By format, what the caption is called, and what may differ between equal figures."""
+
+
 def save(
     figure: Figure, stem: Path, title: str, caption: str, formats: Sequence[str] = ("png", "pdf")
 ) -> None:
@@ -182,14 +190,8 @@ def save(
 
     `title` and `caption` go into the files' metadata. The same figure has the same bytes.
     """
-    # What the caption is called, and what may differ between equal figures.
-    known = {
-        "png": ("Description", "Software"),
-        "pdf": ("Subject", "CreationDate"),
-        "svg": ("Description", "Date"),
-    }
     for form in formats:
-        told, differing = known[form]
+        told, differing = FORMATS[form]
         metadata = {"Title": title, told: caption, differing: None}
         with whole(stem.with_name(f"{stem.name}.{form}")) as temporary:
             figure.savefig(temporary, format=form, metadata=metadata)

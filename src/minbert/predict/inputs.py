@@ -36,7 +36,7 @@ def from_file(path: Path, form: str | None, task: Task) -> list[Item]:
     """
     if not path.exists():
         raise UserError(f"cannot read {path}: there is no such file")
-    form = form or {"": "text", ".txt": "text"}.get(path.suffix, path.suffix[1:].lower())
+    form = form or path.suffix[1:].lower().replace("txt", "text") or "text"
     if form not in FORMATS:
         known = ", .".join(("txt", *FORMATS))
         raise UserError(f"{path}: expected a file that ends in .{known}, or --format")

@@ -75,7 +75,7 @@ class ResolvedVariant:
         seeds = self.seeds(tasks)
         if not seeds or seed not in (None, *seeds):
             raise UserError(
-                f"{about} is not trained yet: on {', '.join(tasks)} it has the seeds {seeds}; "
+                f"{about} has no such run yet: on {', '.join(tasks)} it has the seeds {seeds}; "
                 f"choose one of them, or run `{_snakemake(self.record)}` (with `seeds` of "
                 "config.yaml)"
             )
