@@ -99,6 +99,13 @@ def test_a_model_predicts_as_its_run_did(results: Results) -> None:
     assert not model.module.training
 
 
+def test_a_model_without_its_tokenizer_names_the_command_that_makes_it(root: Path) -> None:
+    (path,) = (root / "store" / "backbone").glob("*/tokenizer.json")
+    path.unlink()  # as in results from a bundle with weights
+    with pytest.raises(UserError, match=f"{path}: there is no such .*`snakemake --cores 2 {path}"):
+        minbert.open(root).run("frozen").model("sst")
+
+
 def test_the_best_of_others_has_their_runs(results: Results) -> None:
     run = results.run("best")
     assert repr(run) == "<one/best, seed 0: sst, para, sts>"

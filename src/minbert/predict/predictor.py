@@ -71,7 +71,7 @@ class Predictor:
 
         Raises `UserError` if a file is missing or damaged.
         """
-        weights, backbone = run.file(WEIGHTS), run.job.need("backbone.tokenizer.json").parent
+        weights, backbone = run.file(WEIGHTS), run.file("backbone.tokenizer.json").parent
         spec = validated(StageSpec, run.job.spec["stage"], f"train {run.key}")
         set_up_memory()
         place = choose_device(device)

@@ -99,13 +99,14 @@ class TrainedTask:
         return Job(root, read_description(root, "train", self.key), self.seed, threads=1)
 
     def file(self, name: str) -> Path:
-        """Return the path of one of its files; a missing one raises `UserError`."""
-        path = self.job.out / name
+        """Return the path of a file of it, or one that it needs; `UserError` if it is missing."""
+        job = self.job
+        path = job.need(name) if name in job.described["needs"] else job.out / name
         if not path.is_file():
             raise UserError(
                 f"{path}: there is no such file of variant '{self.variant.name}': deleted by "
                 "`keep_weights: false`, or left out of a bundle; "
-                f"`{_snakemake(self.variant.record, path)}` trains it again"
+                f"`{_snakemake(self.variant.record, path)}` makes it again"
             )
         return path
 
