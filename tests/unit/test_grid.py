@@ -286,6 +286,9 @@ def test_the_grid_beats_defaults_and_override_beats_the_grid(tmp_path: Path) -> 
         **{"plain select": "normalised", "said select": "plain"},
     }
     assert {place: at(found, place) for place in values} == values
+    plain = ALL + "\n  plain: {extends: t}\n"
+    undone = grid(tmp_path, plain, override={"tasks": None})
+    assert spec(undone, "plain") == spec(grid(tmp_path, plain), "plain")
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,6 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ({"override": {"tasks": {"sst": None}}}, "after scale and override of the config: 'tasks"),
         ({"override": {"start": "x"}}, "config: override: unknown key 'start'."),
         ({"override": {"selection_split": "dev"}}, "so 's.lr-1e-5/main' needs 'selection_split"),
-        ({"override": {"tasks": None, "epoch": 1}}, "config: override: unknown key 'epoch'."),
         ({"seed": [1]}, "config: unknown key 'seed'. Did you mean 'seeds'?"),
         ({"seeds": [1, 1]}, "'seeds': 1 is there twice"),
         ({"grids": None}, "'grids' is None; expected a list"),
