@@ -67,6 +67,7 @@ def test_every_command_finds_the_results_of_the_configuration(
         ("plan --directory none", "config.yaml"),
         ("predict v a --seed -1", "argument --seed: "),
         ("predict v a --seed one", "argument --seed: found 'one', expected a whole number"),
+        ("make train-00ff --results .", "minbert: train-00ff: give its --seed"),
         ("make train-00ff --seed 4294967296", "argument --seed: found '4294967296'"),
         ("ui --results here --configfile none.yaml", "minbert: none.yaml: there is no such file"),
         ("ui --results here", "/here: there is no such results folder"),
@@ -133,18 +134,7 @@ def test_threads_that_wait_do_not_spin(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.delenv("OMP_WAIT_POLICY")
     for threads in "12":
         with pytest.raises(SystemExit):
-            main(
-                [
-                    "make",
-                    "train-00ff",
-                    "--seed",
-                    "0",
-                    "--threads",
-                    threads,
-                    "--results",
-                    str(tmp_path),
-                ]
-            )
+            main(f"make train-00ff --seed 0 --threads {threads} --results {tmp_path}".split())
     assert found == ["train", "00ff", None, "train", "00ff", "passive"]
 
 

@@ -164,7 +164,9 @@ def test_cards_are_those_of_nvidia_smi_that_are_visible(
     if visible is not None:
         monkeypatch.setenv(VISIBLE, visible)
     assert [card.name for card in visible_cards()] == names
-    shown = f"{counted(len(names), 'GPU')}: {', '.join(names)}" if names else "finds none"
+    shown = (
+        f"{counted(len(names), 'GPU')}: {', '.join(names)}" if names else "unless torch finds one"
+    )
     assert describe_devices("auto").endswith(f" {shown}")
 
 

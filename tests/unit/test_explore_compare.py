@@ -133,7 +133,7 @@ def test_before_and_after_an_edit(edited: Plan, trained_plan: Plan) -> None:
     path.write_text(text.replace(new.code[f"minbert.{module}"], "f" * 64), encoding="utf-8")
     assert f"code of {module} " in str(compare(edited.root, "frozen"))
     path.write_text(text.replace('"accuracy"', '"macro_f1"'), encoding="utf-8")
-    assert " tasks.sst " in str(compare(edited.root, "frozen"))
+    assert " task sst " in str(compare(edited.root, "frozen"))
     trained_root.publish(edited)  # as after a failure, whose partial results are published
     shutil.rmtree(new.folder(edited.root, 0))
     assert "not trained" in compare(edited.root, "frozen").about[1]

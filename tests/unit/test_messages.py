@@ -172,7 +172,7 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         (["paper: A b"], "'paper' is 'A b'; expected pattern"),
         # Several files of a paper.
         (["", "variants: {c: X}"], "g0.yaml, {0}/g1.yaml: two files have variants called 'c'"),
-        (["", "title: Y"], "g0.yaml, {0}/g1.yaml: two files have different title: "),
+        (["", "title: Y"], "g0.yaml, {0}/g1.yaml: two files differ in 'title': "),
     ],
     whole: [
         ("title: T\n", "the key 'paper' is missing"),

@@ -68,7 +68,7 @@ def results_lock(root: Path, *, alone: bool = False) -> Iterator[None]:
     """
     path = root / "work" / "lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as handle:  # NFS needs a file that can be read for a shared lock.
+    with path.open("a+") as handle:  # NFS grants a shared lock only on a file open for reading.
         if not take(handle, shared=not alone):
             other = "a workflow or a job is running, perhaps from another clone of the repository"
             holder = other if alone else "`minbert gc`, `adopt` or `unbundle` is running"

@@ -72,7 +72,8 @@ def report(plan: Plan, delete: bool) -> Iterator[str]:
     """Yield a line per leftover and the total; delete them if `delete`."""
     if plan.config.only:
         raise UserError("config: 'only' names a part, and gc looks at whole grids; leave it out")
-    plan.check_names(runs=True)
+    plan.check_names()
+    plan.check_newest()
     found = leftovers(plan)
     for size, path, title in found:
         yield f"{shown_size(size):>9}  {path.relative_to(plan.root)}  {title}".rstrip()

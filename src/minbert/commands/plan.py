@@ -199,13 +199,9 @@ def learned_text(plan: Plan) -> str:
     """
     from minbert.evaluate.reading import LEAST_GAIN, gain, read_scores  # loads pyarrow
 
-    found = {
-        grid.paper: read_scores(path, grid.paper)
-        for grid in plan.grids
-        if (
-            path := plan.shown[f"scores/{grid.paper}"].folder(plan.root) / "scores.parquet"
-        ).exists()
-    }
+    made = {grid.paper: plan.shown[f"scores/{grid.paper}"] for grid in plan.grids}
+    paths = {paper: node.folder(plan.root) / "scores.parquet" for paper, node in made.items()}
+    found = {paper: read_scores(path, paper) for paper, path in paths.items() if path.exists()}
     if not found:
         raise UserError(
             f"{plan.root}: there are no scores for this configuration; run snakemake with it, or "

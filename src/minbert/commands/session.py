@@ -167,8 +167,6 @@ class Work:
     run: tuple[str, str] = ("", "")
     state: str = ""
     """One of `_STATES`, or none before the job starts."""
-    since: float = 0.0
-    """When it came into this state."""
 
 
 class Session(logging.Handler):
@@ -237,7 +235,7 @@ class Session(logging.Handler):
         said = record.__dict__
         job = self.jobs.get(said.get("jobid", said.get("job_id", -1)))
         if job and (state := _STATES.get(said.get("event", ""))):
-            job.state, job.since = state, time.monotonic()
+            job.state = state
 
     def _in(self, state: str) -> list[Work]:
         return [job for job in self.jobs.values() if job.state == state]
@@ -245,23 +243,21 @@ class Session(logging.Handler):
     def line(self) -> str:
         """Return the state of the workflow in one line.
 
-        The time left is the time so far, times what is expected of the work to come over what was
-        of the work that is done, however many run side by side and how fast this machine is. Of a
-        job that runs, the seconds so far are done.
+        The time left is the time so far, times what is expected of the jobs to come over what was
+        of those that are done, however many run side by side and how fast this machine is. Nothing
+        is said of it before a hundredth is done.
         """
         done, failed = self._in("done"), self._in("failed")
         newest = newest_attempts(self.plan.root) if failed else {}
         ends = [newest[job.run].end() for job in failed if job.run in newest]
         stopped = sum(end.get("status") == "KILLED" for end in ends)
-        now, running = time.monotonic(), self._in("running")
-        taken = now - self.started
+        taken = time.monotonic() - self.started
         parts = [f"{len(done)} of {counted(len(self.jobs), 'job')} done in {duration(taken)}"]
         counts = {"failed": len(failed) - stopped, "interrupted, to be resumed": stopped}
         parts += [f"{number} {what}" for what, number in counts.items() if number]
-        if names := sorted(of.name for of in running):
+        if names := sorted(of.name for of in self._in("running")):
             spent, every = (sum(of.seconds for of in works) for works in (done, self.jobs.values()))
-            spent += sum(min(of.seconds, now - of.since) for of in running)
-            if spent:
+            if spent > every / 100:
                 parts.append(f"about {duration(taken * (every - spent) / spent)} left")
             parts.append(f"now: {some(names)}")
         return " | ".join(parts)

@@ -46,6 +46,8 @@ def make(root: Path, names: Sequence[str], memory: int | None = None, **more: An
     so that the next workflow tries it again. The process does nothing else, and ends with its
     parent; `STOPS` end it as an error does, so that all is closed.
     """
+    if more.get("seed") is None and any(name.startswith("train-") for name in names):
+        raise UserError(f"{names[0]}: give its --seed")
     end_with_parent()
     # Threads that spin while they wait make steps many times slower on a busy machine.
     if more.get("threads", 1) > 1:

@@ -51,7 +51,8 @@ def _in_folder(task: str, entry: TaskEntry, folder: Path, config: Config) -> dic
     splits = [*(split for split, _ in found), *entry.derived_splits]
     if not {"train", "dev"} <= {*splits} or len({*splits}) < len(splits):
         if not names and not folder.exists():
-            raise UserError(f"config: tasks.{task}.files: {no_file(folder, 'folder')}")
+            kind = "file" if folder.suffix[1:] in FORMS else "folder"
+            raise UserError(f"config: tasks.{task}.files: {no_file(folder, kind)}")
         alone = "train alone" if folder.is_file() else "nothing"
         raise UserError(
             f"config: tasks.{task}.files: {folder} has {', '.join(names[:8]) or alone}; expected "

@@ -99,7 +99,7 @@ def describe_devices(requested: str) -> str:
     if requested in {"cpu", "mps"}:
         return f"training runs on {requested}"
     if not (cards := chosen_cards(requested)):
-        return "training runs on the CPU, unless torch finds a GPU: nvidia-smi finds none"
+        return "nvidia-smi shows no GPU: training runs on the CPU unless torch finds one"
     names = ", ".join(card.name for card in cards)
     return f"training runs on {counted(len(cards), 'GPU')}: {names}"
 

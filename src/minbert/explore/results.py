@@ -240,7 +240,7 @@ class Comparison:
             "A  {}\nB  {}".format(*self.about),
             table(self.spec, "{:.3g}") if len(self.spec) else "the same training",
             f"{table(self.scores, '{:.3f}')}\nB - A on dev, with its 95 % interval over examples "
-            "and, of several, seeds."
+            "and, if there are several, seeds."
             if len(self.scores)
             else "no scores: one is not trained, or they have no task with the same examples",
         ]
@@ -313,7 +313,7 @@ def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, .
         old, new = (facts(read_description(one.root, "train", key)) if key else {} for key in keys)
         for of, pair in changes(old, new).items():
             # A module or an input that only one of them has follows from a setting.
-            if of.startswith(("stage", "tasks.")) or (" " in of and all(pair)):
+            if of.startswith("stage") or (" " in of and all(pair)):
                 yield " / ".join(dict.fromkeys(map(str, names))), of.removeprefix("stage."), *pair
 
 

@@ -20,7 +20,7 @@ from minbert.spec.epochs import Epoch, epoch_of
 from minbert.spec.protocol import SPLITS
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import BUILT_IN, TASKS
-from minbert.store.node import KINDS, Node
+from minbert.store.node import KINDS, Node, canonical
 from minbert.store.plans import read_description, read_record, sound
 
 
@@ -150,25 +150,33 @@ class Costs:
         They are the median of finished runs, one of each stage, of this plan's encoder and data, on
         devices like the one to be used.
         """
-        root, sources, rates = self.plan.root, self.plan.sources, list[float]()
+        rates = list[float]()
         on_gpu, requested = self.gpu, self.plan.config.device
         if on_gpu is None:
             on_gpu = requested.startswith("cuda") or (requested == "auto" and bool(visible_cards()))
-        paths = sorted((root / "store" / "train").glob("*/seed*/run.json"))
+        paths = sorted((self.plan.root / "store" / "train").glob("*/seed*/run.json"))
         for key, path in {path.parts[-3]: path for path in paths}.items():
             # One of other tasks and settings, or of data that are gone, says nothing of a rate.
             with suppress(UserError, ValidationError, KeyError):
-                run, needs = read_record(path), read_description(root, "train", key)["needs"]
-                now = {f"tokens.{task}": sources.tokens(task) for task in run["spec"]["tasks"]}
-                now["backbone.config.json"] = sources.backbone
-                like = all(needs[name]["key"] == node.key for name, node in now.items())
+                run = read_record(path)
                 device = run["environment"]["device"]  # or a GPU's model
-                like &= on_gpu == (device not in ("cpu", "mps"))
-                if like and run["spec"]["trainable"] != "heads":
+                same = on_gpu == (device not in ("cpu", "mps")) and self._is_of_plan(key, run)
+                if same and run["spec"]["trainable"] != "heads":
                     rates.append(self.operations(run["spec"]) / run["outcome"]["seconds"])
         if rates:
             return statistics.median(rates), True
         return (GPU_RATE if on_gpu else CPU_RATE), False
+
+    def _is_of_plan(self, key: str, run: Mapping[str, Any]) -> bool:
+        """Whether a run had the plan's encoder and data, whatever code made these."""
+        root, sources = self.plan.root, self.plan.sources
+        needs = read_description(root, "train", key)["needs"]
+        made = {sources.backbone: needs["backbone.config.json"]["key"]}
+        for task in run["spec"]["tasks"]:
+            tokens = read_description(root, "tokens", needs[f"tokens.{task}"]["key"])
+            made[sources.data(task)] = tokens["needs"]["examples"]["key"]
+        specs = ((read_description(root, node.kind, of)["spec"], node) for node, of in made.items())
+        return all(canonical(spec) == canonical(node.spec) for spec, node in specs)
 
     @cache  # noqa: B019
     def device_mb(self, node: Node) -> int:

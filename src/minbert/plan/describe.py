@@ -91,10 +91,13 @@ class PreviousRuns:
 
 
 def facts(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all that decides a node's key: settings, then code and inputs."""
+    """Return all that decides a node's key: settings, a training's tasks, then code and inputs."""
+    spec = dict(described["spec"])
+    tasks = spec.pop("tasks") if described["kind"] == "train" else {}
+    spec |= {f"task {name}": of for name, of in tasks.items()}
     code = {f"code of {name.removeprefix('minbert.')}": o for name, o in described["code"].items()}
     needs = {f"input {name}": need["key"] for name, need in described["needs"].items()}
-    return described["spec"] | code | needs
+    return spec | code | needs
 
 
 def changes(old: Any, new: Any, name: str = "") -> Changes:

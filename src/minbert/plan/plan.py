@@ -196,13 +196,19 @@ class Plan:
         """The names of the config files. Edits of these are the same configuration."""
         return [file.name for file in self.files] or ["config.yaml"]
 
-    def check_names(self, *, runs: bool = False) -> None:
-        """Refuse a results folder whose readable names are of a configuration of other files.
+    def check_newest(self) -> None:
+        """Refuse a results folder whose newest plan is of a configuration of other files."""
+        newest = next((record["configured"] for _, record in records(self.root)), self.configured)
+        if newest != self.configured:
+            raise UserError(
+                f"{self.root} was last planned by {', '.join(newest)}, and this is the "
+                f"configuration of {', '.join(self.configured)}: give the other --configfile, or "
+                "first start a workflow with this one"
+            )
 
-        With `runs`, refuse one without names, too, if its newest plan is of other files.
-        """
-        newest = next((record for _, record in records(self.root)), {}) if runs else {}
-        other = (manifest(self.names) or newest).get("configured", self.configured)
+    def check_names(self) -> None:
+        """Refuse a results folder whose readable names are of a configuration of other files."""
+        other = manifest(self.names).get("configured", self.configured)
         if other != self.configured:
             raise UserError(
                 f"{self.names} has the results of {', '.join(other)}, and this is the "

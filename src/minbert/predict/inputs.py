@@ -36,7 +36,8 @@ def from_file(path: Path, form: str | None, task: Task) -> list[Item]:
     """
     if not path.exists():
         raise UserError(f"cannot read {path}: there is no such file")
-    form = form or path.suffix[1:].lower().replace("txt", "text") or "text"
+    ending = path.suffix[1:].lower() or "txt"
+    form = form or ("text" if ending == "txt" else ending)
     if form not in FORMATS:
         known = ", .".join(("txt", *FORMATS))
         raise UserError(f"{path}: expected a file that ends in .{known}, or --format")

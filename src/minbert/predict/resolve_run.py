@@ -74,10 +74,11 @@ class ResolvedVariant:
                 raise UserError(f"{about} has no task '{task}'; it has {known}")
         seeds = self.seeds(tasks)
         if not seeds or seed not in (None, *seeds):
+            on = ", ".join(tasks)
+            has = f"has the seeds {seeds}" if seeds else "is not trained yet with any one seed"
             raise UserError(
-                f"{about} has no such run yet: on {', '.join(tasks)} it has the seeds {seeds}; "
-                f"choose one of them, or run `{_snakemake(self.record)}` (with `seeds` of "
-                "config.yaml)"
+                f"{about} {has} on {on}; choose one of its seeds, or run "
+                f"`{_snakemake(self.record)}` (with `seeds` of config.yaml)"
             )
         seed = seeds[0] if seed is None else seed
         return {task: TrainedTask(self, task, seed, self.chosen[task][seed]) for task in tasks}
@@ -104,9 +105,9 @@ class TrainedTask:
         path = job.need(name) if name in job.described["needs"] else job.out / name
         if not path.is_file():
             raise UserError(
-                f"{path}: there is no such file of variant '{self.variant.name}': deleted by "
-                "`keep_weights: false`, or left out of a bundle; "
-                f"`{_snakemake(self.variant.record, path)}` makes it again"
+                f"{path}: there is no such file, which variant '{self.variant.name}' needs: "
+                "deleted, perhaps by `keep_weights: false`, or left out of a bundle; "
+                f"`{_snakemake(self.variant.record, path)}` makes it"
             )
         return path
 

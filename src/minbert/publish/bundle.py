@@ -148,8 +148,9 @@ def _contents(
     It is that of the first plan of whole grids, if there is one.
     """
     plan = min(plans, key=lambda plan: bool(plan["below"]))
-    # Records of earlier versions lack it; a report's says no defaults, nor where data are.
-    config = plan.get("config") or read_description(root, *plan["shown"][-1][1:])["spec"]["config"]
+    # A record of an earlier version lacks it; a report's spec has no defaults.
+    report = read_description(root, *plan["shown"][-1][1:])["spec"]
+    config = plan.get("config") or report["config"] | plan.get("sources", {})
     config["checksums"] = dict(ChainMap(*(each["checksums"] for each in (plan, *plans))))
     yield "config.json", json.dumps(config, indent=1).encode()
     rows = rows_by_task((root / "store" / name for name in names), root / "store")

@@ -172,7 +172,7 @@ def _joined(files: Iterable[GridFile]) -> Values:
         for key in file.model_fields_set:
             value = getattr(file, key)
             if isinstance(value, str) and said.get(key, value) != value:
-                raise UserError(f"two files have different {key}: {said[key]!r} and {value!r}")
+                raise UserError(f"two files differ in '{key}': {said[key]!r} and {value!r}")
             if isinstance(value, dict):
                 if twice := said.get(key, {}).keys() & value:
                     raise UserError(f"two files have {key} called '{min(twice)}'; rename one")
@@ -195,8 +195,8 @@ def _variants(said: Values) -> Iterator[tuple[Values, Values]]:
             if (name := own.pop("name")) in bodies:
                 raise UserError(
                     f"two variants or templates are called '{name}'; rename one, or put the last "
-                    "word of each key of 'expand' into the name, in braces (all of the key, if two "
-                    "end alike)"
+                    "word of each key of 'expand' into the name, in braces, or the whole key if "
+                    "two end alike"
                 )
             bodies[name] = merge(own, values)
     for name in bodies:
@@ -297,7 +297,7 @@ def _specs(keys: Values, rule: str, config: Config) -> tuple[StageSpec, StageSpe
     def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Values:
         values = without_nulls(merge(base, over))
         # The configuration names tasks that not every stage has; it takes none out.
-        tasks = values.get("tasks") or base["tasks"]
+        tasks = (values if "tasks" in values else base)["tasks"]
         return values | {"tasks": {task: tasks.get(task) for task in keys["tasks"]}}
 
     plain = validated(StageSpec, {"select": rule, **keys})

@@ -72,8 +72,8 @@ class Optimiser(Spec):
 
     lr: Positive = 1e-5
     betas: tuple[Annotated[float, Field(ge=0, le=0.97)], Probability] = (0.9, 0.999)
-    """On a CPU, a row of embeddings that is not read keeps its first moment for 512 steps; 0.97 **
-    512 is 2e-7."""
+    """The first is at most 0.97: on a CPU, a row of embeddings that is not read keeps its first
+    moment for 512 steps, after which 0.97 ** 512 = 2e-7 of it is left."""
     eps: Positive = 1e-6
     weight_decay: NonNegative = 0.0
     schedule: Schedule = Schedule()

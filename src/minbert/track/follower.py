@@ -43,7 +43,7 @@ _LAST_SECONDS = 10.0
 
 
 def follow(root: Path, plan: str | None, until: int | None) -> None:
-    """Store what there is, or more `until` that process ends; exit with 1 if anything is left.
+    """Store what there is, and go on `until` that process ends; exit with 1 if anything is left.
 
     Without a name, the `plan` is the newest.
     Raises `UserError` for a URI that is no store (`store.check_store`).
