@@ -26,7 +26,7 @@ SOURCES := src tests benchmarks study workflow
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
-	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) all
+	$(BIN)/snakemake all --cores $(CORES) --configfile workflow/overlays/demo.yaml
 
 test: $(VENV)/.installed-test
 	$(BIN)/pytest -n $(CORES) --dist loadfile --no-loadscope-reorder # a process a file, long files first

@@ -295,7 +295,7 @@ if [[ " $PARTS " = *" plan "* ]]; then
     record "rates in plan" "of stages trained alone on $DEVICE: ${trained:-none, so they are assumed}"
 fi
 part demo "$TOTAL" "torch snakemake mlflow" \
-    python -m snakemake --workflow-profile profiles/demo --cores all "${DEMO[@]}" \
+    python -m snakemake "${DEMO[@]}" --cores all --configfile workflow/overlays/demo.yaml \
     --config "device=$DEVICE" "results=$WORK/demo"
 
 if [ -n "$SAMPLER" ]; then
