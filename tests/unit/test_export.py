@@ -151,7 +151,7 @@ def test_every_encoder_and_head_gives_the_same_logits_elsewhere_as_do_trained_va
         ("staged", None, "sst, para, sts have no encoder in common; name one"),
         ("adapted", "sst", "'adapters' cannot be exported as a standard encoder"),
         ("fused", None, "'fusion' cannot be exported"),
-        ("later", "sst", "variant 'later' is not trained yet"),
+        ("later", "sst", "variant 'later' has no such run yet"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_and_writes_nothing(

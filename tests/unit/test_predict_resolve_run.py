@@ -55,8 +55,8 @@ def test_the_best_of_others_is_found_in_the_score_table(planned: Planned) -> Non
         ("pp/later", None, None, r"no variant 'pp/later'.*Did you mean 'p/later'\?"),
         ("twice", None, None, "several papers have the variant 'twice', but p/twice, q/twice"),
         ("hybrid@b1", None, None, "'hybrid': has no training of key 'b1'"),
-        ("later", None, None, r"not trained yet with any one seed .* `snakemake --cores 2 all`"),
-        ("halves", "sst", 3, r"has the seeds \[0, 2\] on sst; choose one"),
+        ("later", None, None, r"no such run yet \(seeds on .*: none\); `snakemake --cores 2 all`"),
+        ("halves", "sst", 3, r"no such run yet \(seeds on sst: \[0, 2\]\)"),
         ("halves", "pare", None, r"no task 'pare'; it has sst, para. Did you mean 'para'"),
         ("halves", None, None, r"several tasks: sst, para; name one \(`--task sst`"),
         ("hybrid", "sst", None, "a1/seed0/weights: there is no such file, which v"),
@@ -78,7 +78,7 @@ def test_what_cannot_be_had_says_the_way_out(
     with pytest.raises(UserError, match=told):
         find(planned.root, variant).run(task, seed).file("weights")
     found = find(planned.root, "halves")
-    with pytest.raises(UserError, match="not trained yet with any one seed on sst, para"):
+    with pytest.raises(UserError, match=r"seeds on sst, para: none"):
         found.runs(found.chosen)
 
 

@@ -74,11 +74,9 @@ class ResolvedVariant:
                 raise UserError(f"{about} has no task '{task}'; it has {known}")
         seeds = self.seeds(tasks)
         if not seeds or seed not in (None, *seeds):
-            on = ", ".join(tasks)
-            has = f"has the seeds {seeds}" if seeds else "is not trained yet with any one seed"
             raise UserError(
-                f"{about} {has} on {on}; choose one of its seeds, or run "
-                f"`{_snakemake(self.record)}` (with `seeds` of config.yaml)"
+                f"{about} has no such run yet (seeds on {', '.join(tasks)}: {seeds or 'none'}); "
+                f"`{_snakemake(self.record)}` (with `seeds` of config.yaml) trains it"
             )
         seed = seeds[0] if seed is None else seed
         return {task: TrainedTask(self, task, seed, self.chosen[task][seed]) for task in tasks}
