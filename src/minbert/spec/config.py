@@ -39,8 +39,8 @@ class Steps(Spec):
 
     per_epoch: Count | None = None
     """Optimiser steps for each epoch that a stage has in its grid, whatever the size of the data.
-    Their sum is divided among the stage's epochs. A stage whose steps have one task each, such as a
-    sequential one, has that many times its tasks, divided among them as `sampler.steps` are."""
+    Their sum is divided among the stage's epochs. If a stage's steps have one task each, as in a
+    sequential one, it is multiplied by the number of tasks, and divided as `sampler.steps` are."""
     min: Count = 1
     """The fewest optimiser steps of a stage; only with `scale.steps.per_epoch`."""
     epochs: Count | None = None
