@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,13 +24,7 @@ def free_port() -> int:
 @contextmanager
 def serving(root: Path, port: int) -> Iterator[list[str]]:
     """Serve the store of `root`; yield the lines that are printed until it answers."""
-    with ui([sys.executable, "-c", SERVE.format(root=str(root), port=port)]) as (_, lines):
-        yield lines
-
-
-@contextmanager
-def ui(words: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """Start a command that serves; yield it and the lines that it prints until it answers."""
+    words = [sys.executable, "-c", SERVE.format(root=str(root), port=port)]
     env = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW")}
     server = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True)
     try:
@@ -40,7 +34,7 @@ def ui(words: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], list[str]]
             line = server.stdout.readline()
             assert line, lines
             lines.append(line.strip())
-        yield server, lines
+        yield lines
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(60)

@@ -249,7 +249,7 @@ def planned_jobs(printed: str, variants: Callable[[], dict[str, str]]) -> set[st
     }
 
 
-def wait_for(what: Callable[[], bool], why: str, seconds: float = 60) -> None:
+def wait_for(what: Callable[[], bool], why: str, seconds: float = 600) -> None:
     """Wait until `what()` holds; fail with `why` if it does not in time."""
     deadline = time.monotonic() + seconds
     while not what():

@@ -47,10 +47,10 @@ def test_a_job_ends_with_its_killed_workflow_and_goes_on_in_the_next(project: Pr
     pid = int(log.stem.rpartition("-")[2])
     os.kill(pid, signal.SIGSTOP)
     workflow.kill()
-    workflow.wait(60)
+    workflow.wait(600)
     os.kill(pid, signal.SIGCONT)
     wait_for(lambda: ended(pid), "the orphan goes on")
-    workflow.communicate(timeout=60)
+    workflow.communicate(timeout=600)
     assert not (project.folder / target).exists()
     assert "signal 15" in log.read_text("utf-8")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minbert.base.locks import exclusive_lock
+from minbert.base.locks import exclusive_lock, results_lock
 from minbert.commands.cli import main
 
 from .edits import grid
@@ -68,6 +68,8 @@ def test_what_shows_results_comes_back(
     with exclusive_lock(project.root / "store" / "plans", "a workflow"):
         printed = project.snakemake("all", ends=1)
     assert "a workflow on results is already running" in printed
+    with results_lock(project.root, alone=True):
+        assert "`minbert gc`" in project.snakemake("all", ends=1)
     project.snakemake("all")
     assert [(project.root / name).read_bytes() for name in names] == before
     main(predict)

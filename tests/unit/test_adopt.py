@@ -76,11 +76,14 @@ def test_a_refactoring_carries_whole_chains_over(old: Plan, edit: Editing) -> No
     assert adopt(new, None).endswith("0 results carried over"), "a reason is needed"
     write_text(old.base / ACCEPTED, '"moved a function": >-\n  0123456789abcdef\n')  # once before
     write_text(run_folder(new, "three") / "half.txt", "what a job that failed has left")
+    bundle(old.root, earlier := old.base / "earlier.zip")
     assert adopt(new).endswith(f"{RUNS} results carried over") and not waiting(new)
     for ref in ("three", "fused"):
         one, other = run_folder(old, ref), run_folder(new, ref)
         assert {p.name for p in other.iterdir()} == {p.name for p in one.iterdir()} | {ADOPTED}
         assert all((other / path.name).samefile(path) for path in one.iterdir())
+    with pytest.raises(UserError, match="has no finished run"):
+        bundle(old.root, old.base / "more.zip", without=[earlier])
     codes = accepted_code(old.base)
     assert set(codes.values()) == {"moved a function"} and all(len(code) == 16 for code in codes)
     remove(new, leftovers(new))

@@ -27,8 +27,6 @@ LEAST = {"SST 16": 1.05, "Quora 64 pairs, siamese": 1.8, "Quora dev, siamese": 1
 
 
 CPU = torch.device("cpu")
-PAIRS = [("fp32", "fp32"), ("bf16", "fp32"), ("bf16", "bf16")]
-"""Our precision and the peer's, as rows have them."""
 
 
 @pytest.fixture(scope="module")

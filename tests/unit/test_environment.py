@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from minbert.base.environment import commit, environment, peak_memory
+from minbert.base.environment import commit, cpu, environment, peak_memory
 from minbert.base.files import write_text
 
 ROOT = Path(__file__).parents[2]
@@ -121,6 +121,19 @@ def test_memory_is_told_in_bytes_and_without_that_of_the_parent_process() -> Non
     code = "from minbert.base.environment import peak_memory; print(peak_memory())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert 1 << 23 < int(done.stdout) < len(held) < peak_memory() < 1 << 40
+
+
+def test_what_the_system_tells_of_cpu_and_memory_is_taken_if_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = peak_memory()
+    write_text(cpus := tmp_path / "cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n")
+    write_text(status := tmp_path / "status", "Name:\tpython\nVmHWM:\t  9 kB\n")
+    monkeypatch.setattr("minbert.base.environment.CPUS", cpus)
+    monkeypatch.setattr("minbert.base.environment.STATUS", status)
+    assert (cpu(), peak_memory()) == ("Some CPU @ 2 GHz", 9 << 10)
+    status.unlink()
+    assert peak_memory() > before / 2, "as `getrusage` has it, in bytes"
 
 
 def git(folder: Path, *words: str) -> str:

@@ -286,12 +286,14 @@ def test_a_row_is_scored_if_a_figure_of_the_paper_has_a_score(
     tables.score(*of)
     one = row("Row a", "a", table="1", split="test", published=figures)
     one |= {"other_task": "lmrd" if "other" in figures else None}
+    one |= {"choice": {"ka": "Row of another name"}}
     (line,), text, _ = tables.build(
         one, tasks=["sst", "para", "sts", "cfimdb", "lmrd"], rule="plain"
     )
     about = published("a", "1", split="test", figures=figures)
     (indexed,), listed = tables.index(about)
     assert (line["status"], indexed["status"]) == (status, status)
+    assert line["reason"] == ("here: Row of another name" if scored == "lmrd" else "")
     assert cells(listed)[2][-1] == ours
     heads = cells(text)[0]
     assert "CFIMDB ours" not in heads and ("LMRD ours" in heads) == (scored == "lmrd")

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from own_tasks import NEWS, using
+from own_tasks import NEWS
 from trained_root import run_folder
 
 import minbert
@@ -22,6 +22,7 @@ from minbert.evaluate.reading import SCHEMA
 from minbert.explore.results import Results
 from minbert.model.weights import load_weights
 from minbert.plan.plan import Plan
+from minbert.spec.task import TASKS
 from minbert.store.plans import plan_path, records, write_plan
 
 EXAMPLES = "examples.parquet"
@@ -92,8 +93,8 @@ def test_a_model_predicts_as_its_run_did(results: Results) -> None:
     run = results.run("one/three")
     known = run.predictions.query("task == 'sts' and split == 'dev'")
     model = run.model("sts", device="cpu")
-    with using(NEWS):  # as of other results
-        made = model(known["sentence1"].tolist(), known["sentence2"].tolist())
+    TASKS.use([NEWS])  # as of other results
+    made = model(known["sentence1"].tolist(), known["sentence2"].tolist())
     np.testing.assert_allclose(made["prediction"], known["prediction"], rtol=1e-5)
     assert made["sentence1"].tolist() == known["sentence1"].tolist()
     assert not model.module.training

@@ -38,6 +38,7 @@ def test_every_paper_makes_claims_with_the_published_difference(base: Path) -> N
     papers = ("hybrid-bert", "adapter-fusion", "minbert-downstream", "minibert-unleashed")
     made = lines(plan(base, *papers))
     assert {line["paper"] for line in made} == set(papers)
+    assert {line.get("measure") for line in made} == {None, "gap", "spread", "epoch", "loss"}
     assert {line["task"] for line in made} <= {*TASKS, *RULES}
     about = ("variant", "against", "task")
     found = {tuple(line[n] for n in about): line["published_difference"] for line in made}

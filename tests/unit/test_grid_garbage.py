@@ -72,6 +72,8 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
     put(killed, "what a killed process was writing")
     (killed.parent / "run.json").unlink()
     put(made.root / "store/train" / STRAY / "seed0/run.json")
+    about = {"kind": "train", "key": STRAY, "title": "an old row"}
+    put(description_path(made.root, "train", STRAY), json.dumps(about))
     states = [made.root / "work" / of / "seed0/state-9.pt" for of in (training.key, STRAY)]
     for path in states:
         put(path, "x" * 500)
@@ -80,6 +82,7 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
         main(["gc", "--directory", str(tmp_path), *more])
         *lines, last = capsys.readouterr().out.splitlines()
         assert [line.split()[2] for line in lines] == [f"work/{STRAY}", f"store/train/{STRAY}"]
+        assert [line.split()[3:] for line in lines] == [["an", "old", "row"]] * 2
         assert ("; deleted" in last) == bool(more)
     assert [path.exists() for path in states] == [True, False], "it may go on"
     main(["gc", "--directory", str(tmp_path)])

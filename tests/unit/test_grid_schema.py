@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from pages.schemas import FILES, schemas
 
 from minbert.base.files import read_json
 from minbert.spec.yaml import load_yaml, parse_yaml
 
-jsonschema = pytest.importorskip("jsonschema")
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 SCHEMAS = schemas()
 

@@ -89,10 +89,11 @@ class Package:
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Package]:
     """Return a model with random adapters, their fusion, and a random LoRA."""
+    import adapters  # takes seconds
+
     found = {}
     for how in SPECS:
         folder = tmp_path_factory.mktemp("package")
-        adapters = pytest.importorskip("adapters")
         model = encoders.make(encoders.CONFIGS["bert"], folder / "hf")
         convert_hugging_face(folder / "hf", folder / "ours")
         adapters.init(model)

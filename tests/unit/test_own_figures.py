@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +9,23 @@ import figure_files
 import pytest
 from figure_files import make_inputs
 from figure_texts import drawn, texts_of
-from own_tasks import NEWS, RANK, SAME, own, using
+from own_tasks import NEWS, RANK, SAME, own
 
 from minbert.evaluate.reading import GUESS
 from minbert.figures.read import Inputs
-from minbert.figures.style import style
+from minbert.spec import task as spec
 
 VARIANTS = {"a": "one", "b": "two"}
 TASKS = ("news", "same", "rank")
 
 
 @pytest.fixture
-def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inputs]:
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inputs:
     for task in TASKS:
         monkeypatch.setitem(figure_files.SIZES, task, 90)
+    spec.TASKS.use([NEWS, SAME, RANK])
     about = {"overall_tasks": TASKS}
-    with using(NEWS, SAME, RANK), style():
-        yield make_inputs(tmp_path, VARIANTS, tasks=TASKS, paper="mine", about=about)
+    return make_inputs(tmp_path, VARIANTS, tasks=TASKS, paper="mine", about=about)
 
 
 def texts(figure: Any) -> str:
@@ -48,12 +47,12 @@ def test_a_figure_of_one_task_has_its_classes_range_and_metric(
     assert shown in texts(figure) and noted in " ".join(notes)
 
 
-def test_many_classes_are_named_in_part(tmp_path: Path) -> None:
+def test_many_classes_are_named_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = own("wide", kind="classification", classes=[f"class number {n}" for n in range(60)])
-    with using(wide), pytest.MonkeyPatch.context() as patch:
-        patch.setitem(figure_files.SIZES, "wide", 600)
-        given = make_inputs(tmp_path, {"a": "one"}, tasks=("wide",), paper="mine")
-        texts = texts_of("confusion-matrix", given, task="wide")
+    spec.TASKS.use([wide])
+    monkeypatch.setitem(figure_files.SIZES, "wide", 600)
+    given = make_inputs(tmp_path, {"a": "one"}, tasks=("wide",), paper="mine")
+    texts = texts_of("confusion-matrix", given, task="wide")
     assert "Classes: 0 class number 0" in texts and "and 52 more." in texts
 
 

@@ -107,8 +107,12 @@ def test_a_stages_memory_by_hand(values: dict[str, Any], gradients: int, activat
 
 
 def test_time_is_at_the_rate_of_finished_runs(tmp_path: Path) -> None:
-    made = make_plan(tmp_path, seeds=[0, 1])
+    frozen = "  frozen: {extends: first, trainable: heads}\n"
+    made = make_plan(tmp_path, TWO_STAGES + frozen, seeds=[0, 1])
+    heads = training(made, "frozen")
     assert Costs(made).rate == (CPU_RATE, False)
+    finish(made, *(node for node in made.nodes.values() if node.kind != "train"), heads)
+    assert Costs(made).rate == (CPU_RATE, False), "a step on cached vectors is no measure"
     finish(made, seconds=40)
     assert Costs(made).seconds(training(made, "first")) == pytest.approx(40)
     # Twice the epochs take twice as long.

@@ -8,10 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from factories import put_rows
 
-from minbert.base.files import read_json, write_text
+from minbert.base.files import read_json, write_json, write_text
 from minbert.evaluate.reading import SCHEMA
 from minbert.publish.publish import failed_variants, publish_one
 from minbert.publish.publish import publish as publish_all
+from minbert.store.job import node_folder
 from minbert.store.node import KINDS
 from minbert.store.plans import PUBLISHED, VARIANT_COLUMNS, manifest, read_plan, write_plan
 from minbert.track.journal import Journal
@@ -99,7 +100,7 @@ def test_publishing_cut_short_has_no_mark(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_interrupted_rows_or_damaged_journals_have_not_failed(tmp_path: Path) -> None:
-    names = ("wrong", "stopped", "damaged", "lost", "other-seed")
+    names = ("wrong", "stopped", "damaged", "alive", "finished", "other-seed")
     variants = [["p", name, "s", "sst", name, "backbone", "L", ""] for name in names]
     jobs = {
         name: Journal.start(tmp_path, {"experiment": "p", "key": name, "seed": 0, "name": name})
@@ -107,6 +108,8 @@ def test_interrupted_rows_or_damaged_journals_have_not_failed(tmp_path: Path) ->
     }
     jobs["wrong"].end("FAILED", "UserError: too hot")
     jobs["other-seed"].end("FINISHED", "")
+    jobs["finished"].end("FAILED", "UserError: in an earlier attempt elsewhere")
+    write_json(node_folder(tmp_path, "train", "finished", 0) / "run.json", {})
     of = {"experiment": "p", "key": "other-seed", "seed": 1, "name": "other-seed"}
     Journal.start(tmp_path, of).end("FAILED", "UserError: of a seed that is no longer planned")
     jobs["stopped"].end("KILLED", "SystemExit: stopped by signal 2")

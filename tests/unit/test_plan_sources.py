@@ -27,7 +27,6 @@ from minbert.store.node import Node, canonical
 from minbert.store.plans import description_path
 from minbert.train import backbone
 
-REPOSITORY = Path(__file__).parents[2]
 URL = "http://localhost:1/data"
 BERT = {
     **{"model_type": "bert", "vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 2},

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from minbert.base.environment import cpu
 from minbert.base.files import read_json
 from minbert.data.digests import ids_digest, labels_digest, task_digests
 from minbert.data.parquet import read_file
@@ -90,7 +89,6 @@ def test_a_record_says_what_the_run_was_made_from(trained_plan: Plan, variant: s
     assert record["code"] == digest(read_description(trained_plan.root, "train", node.key)["code"])
     weights = trained_plan.sources.backbone.folder(trained_plan.root) / "model.safetensors"
     assert record["backbone"] == checksum(load_weights(weights))
-    assert record["environment"]["cpu"] == cpu()
     predicted = read_file(folder / "predictions.parquet").to_pandas()
     assert record["data"].keys() == {*predicted["task"]} == record["spec"]["tasks"].keys()
     for (task, split), rows in predicted.groupby(["task", "split"]):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +16,12 @@ from factories import put
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json
+from minbert.base.locks import results_lock
 from minbert.commands import steps
 from minbert.store.job import Job
-from minbert.store.node import Need, Node, key_of
+from minbert.store.node import KINDS, Need, Node, key_of
 from minbert.store.plans import description_path, write_plan
+from minbert.track.journal import newest_attempts
 
 MAKER = "minbert.evaluate.scoring"
 TRAINING = Node("train", {"stage": {"tasks": {}}}, MAKER)
@@ -91,6 +97,54 @@ def test_a_training_removes_what_a_killed_one_was_writing(
     steps.make(tmp_path, [f"train-{TRAINING.key}"], seed=0)
     left = [{path.name for path in folder.iterdir()} - {"lock"} for folder in folders]
     assert left == [{"state-9.pt", ".aclImdb.tar.gz.part"}] * 2
+
+
+def test_a_training_that_another_process_has_just_finished_is_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell(tmp_path, TRAINING.describe(), device="cpu")
+    for name in KINDS["train"].outputs:
+        put(TRAINING.folder(tmp_path, 0) / name)
+    monkeypatch.setattr(steps, "_train", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(steps, "exclusive_lock", lambda *_: nullcontext(True))  # It has waited.
+    steps.make(tmp_path, [f"train-{TRAINING.key}"], seed=0)
+    assert "has finished it" in capsys.readouterr().err
+
+
+def test_a_training_that_does_not_end_its_step_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(job: Job, **more: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+        pytest.fail("it goes on")
+
+    about = {"title": "T . sst", "owner": {"paper": "p", "variant": "v", "stage": "s"}}
+    described = TRAINING.describe()
+    tell(tmp_path, described, device="cpu", checkpoint_seconds=60)
+    job = steps.load_job(tmp_path, "train", TRAINING.key, seed=0)
+    monkeypatch.setattr(steps, "GRACE", 1)
+    monkeypatch.setattr(steps, "provenance", lambda _: {})
+    monkeypatch.setattr(f"{MAKER}.make", make, raising=False)
+    with pytest.raises(SystemExit, match="stopped by signal 14"):
+        steps.run_job(replace(job, described=job.described | about))
+    assert next(iter(newest_attempts(tmp_path).values())).end()["status"] == "KILLED"
+
+
+def test_jobs_and_what_deletes_results_exclude_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(job: Job) -> None:
+        with results_lock(tmp_path, alone=True):
+            pytest.fail("deleted under a job")
+
+    node = Node("tokens", {}, MAKER)
+    tell(tmp_path, node.describe())
+    monkeypatch.setattr(f"{MAKER}.make", make, raising=False)
+    with pytest.raises(UserError, match="in use: a workflow or a job is running"):
+        steps.make(tmp_path, [f"tokens-{node.key}"])
+    with results_lock(tmp_path, alone=True), pytest.raises(UserError, match="`minbert gc`"):
+        steps.make(tmp_path, [f"tokens-{node.key}"])
 
 
 @pytest.mark.parametrize(("kind", "least"), [("scores", 2), ("report", 2), ("rows", 3)])

@@ -130,10 +130,10 @@ def test_the_second_follower_waits_or_leaves(
         journal.end("FINISHED")
         assert first.pid is not None
         os.kill(first.pid, signal.SIGTERM)  # asks for its last pass
-        monkeypatch.setattr("minbert.track.follower._PATIENCE", 20.0)
+        monkeypatch.setattr("minbert.track.follower._PATIENCE", 600.0)
         later = finish(root, "later")
         assert Follower(root).follow() == 0
-        first.join(20)
+        first.join(600)
         assert first.exitcode == 0
     for path in (journal.path, later):
         run = stored(root, path)

@@ -14,6 +14,7 @@ from mlflow.entities import Run
 from trained_root import plan_of, run_folder
 
 from minbert.base.files import read_json, write_json, write_text
+from minbert.data.parquet import read_file
 from minbert.evaluate.reading import SCHEMA
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
@@ -162,8 +163,18 @@ def test_runs_that_came_in_are_as_if_they_had_been_trained_here(plan: Plan) -> N
         same = ("name", "experiment", "params", "status")
         assert [run[name] for name in same] == [told[name] for name in same]
         assert [of[:3] for of in run["points"]] == [of[:3] for of in told["points"]]
-        took = dict(of[:2] for of in run["points"])["cost/seconds"]
-        assert run["ended"] - run["started"] == pytest.approx(took, abs=1e-3)
+        record = read_json(plan.root / "store/train" / group[0] / f"seed{group[1]}" / "run.json")
+        how = record["outcome"]
+        values = {name: (value, step) for name, value, step, *_ in run["points"]}
+        assert run["ended"] - run["started"] == pytest.approx(how["seconds"], abs=1e-3)
+        best = pytest.approx(how["best_score"]), how["steps"]  # after the only epoch
+        assert values.get("best/overall", best) == best
+    key = run_folder(plan, "three").parent.name
+    table = read_file(run_folder(plan, "three") / "predictions.parquet").to_pylist()
+    test = [row for row in table if (row["task"], row["split"]) == ("sst", "test")]
+    right = sum(row["prediction"] == row["label"] for row in test)
+    told = {name: value for name, value, *_ in came[key, "0"]["points"]}
+    assert told["test/sst"] == pytest.approx(right / len(test)) and "best/overall" in told
 
 
 @pytest.mark.parametrize("end", [None, "FAILED"])

@@ -19,7 +19,7 @@ from minbert.base.files import whole, write_text
 from minbert.base.locks import exclusive_lock, patience, results_lock
 from minbert.base.progress import Progress
 
-PATIENCE = 20.0
+PATIENCE = 600.0
 """Seconds to wait for another process."""
 
 HOLD = """
