@@ -95,6 +95,7 @@ def write_report(plan: Plan) -> Path:
 def record(seed: int) -> dict[str, Any]:
     """Return the record of a run."""
     where = {"commit": "abc+" if seed else "def", "device": "cpu", "packages": {"torch": "2.13"}}
+    where |= {"precision": "fp32", "threads": 1, "python": "3.11", "platform": "Linux"}
     outcome = {"best_epoch": 9, "best_score": 0.7, "seconds": 60.0 * (seed + 1)}
     return {"seed": seed, "parameters": 109_000_000, "outcome": outcome, "environment": where}
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-SERVE = "from minbert.track.store import serve; serve({root!r}, port={port})"
+SERVE = "from pathlib import Path; from minbert.track.store import serve; "
+SERVE += "serve(Path({root!r}), {port})"
 
 
 def free_port() -> int:

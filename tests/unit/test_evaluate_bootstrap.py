@@ -36,11 +36,11 @@ def test_one_seed_is_the_plain_paired_bootstrap() -> None:
 def test_what_can_be_detected_and_how_many_seeds_a_distance_needs() -> None:
     # Of the error's variance, .0001 are of the examples and .0012 / 3 of the spread of three seeds.
     found = Estimate(0.05, np.sqrt(0.0005), 4.0, 0.0001, 0.0012)
-    needed = found.seeds_needed(0.05, 3)
+    needed = found.seeds_needed(0.05, 3, LEVEL)
     assert needed is not None and needed > 3
     halves = [t.ppf(0.975, 2 * n - 2) * np.sqrt(0.0012 / n + 0.0001) for n in (needed - 1, needed)]
     assert halves[0] > 0.05 >= halves[1]
-    assert found.seeds_needed(0.5, 3) == 4  # three were not enough, or nobody would ask
-    assert found.seeds_needed(0.015, 3) is None  # 1.96 standard errors of the examples alone
-    detectable = Estimate(0.0, 0.02, np.inf).detectable()
+    assert found.seeds_needed(0.5, 3, LEVEL) == 4  # three were not enough, or nobody would ask
+    assert found.seeds_needed(0.015, 3, LEVEL) is None  # 1.96 standard errors of the examples alone
+    detectable = Estimate(0.0, 0.02, np.inf).detectable(LEVEL)
     assert detectable == pytest.approx((1.960 + 0.842) * 0.02, rel=1e-3)

@@ -17,7 +17,7 @@ from minbert.commands.gc import leftovers, remove, report
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.store.node import Node
-from minbert.store.plans import PUBLISHED, description_path, write_plan
+from minbert.store.plans import PUBLISHED, description_path, records, write_plan
 
 GRID = """paper: hybrid-bert
 title: T
@@ -96,6 +96,8 @@ def test_what_a_training_left_that_was_killed_as_it_ended_goes(tmp_path: Path) -
     assert [each.path for each in leftovers(made)] == [kept]
     (training.folder(made.root, 0) / "run.json").unlink()
     assert leftovers(made) == [], "it has not ended"
+    remove(made, [])
+    assert len([*records(made.root)]) == 1, "nothing is published, but jobs read this plan"
 
 
 def test_nothing_is_deleted_beside_a_workflow(tmp_path: Path) -> None:

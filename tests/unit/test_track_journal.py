@@ -17,7 +17,8 @@ from minbert.track.journal import Attempt, Journal, attempts, newest_attempts
 from minbert.track.store import shown, sqlite_path, tracking_uri
 
 HEAVY = {"mlflow", "pandas", "torch", "numpy", "pyarrow", "pydantic", "socket"}
-FOLLOW = "from minbert.track.follower import Follower; Follower('.').follow()"
+FOLLOW = "from pathlib import Path; from minbert.track.follower import Follower; "
+FOLLOW += "Follower(Path()).follow()"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from minbert.track.store import CURVES, VIEW, Tag, open_store, view_tag
 
 FACTS = {
     **{"title": "Sharing", "description": "How much\n to share?", "rule": "plain"},
-    **{"file": "workflow/grids/p.yaml", "source": "the course", "backbone": "bert"},
+    **{"file": "workflow/grids/p.yaml", "source": "the course", "encoder": "BERT (bert)"},
     **{"datasets": {"cfimdb": "d2", "sst": "d1"}, "overall_tasks": ["sst", "sts"]},
 }
 

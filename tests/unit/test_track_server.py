@@ -22,7 +22,7 @@ from minbert.base.files import write_text
 from minbert.commands.cli import main
 from minbert.track.follower import Follower
 from minbert.track.journal import attempts
-from minbert.track.store import check_store, open_store, serve, table_url
+from minbert.track.store import VIEW, check_store, open_store, serve, table_url
 
 
 def ask(address: str, path: str) -> bytes:
@@ -68,7 +68,7 @@ def test_the_ui_answers_and_a_follower_catches_up_with_it(
     with serving(root, port) as lines:
         with pytest.raises(urllib.error.HTTPError, match="404"):  # It runs commands.
             ask(address, "/ajax-api/3.0/mlflow/assistant/config")
-        assert f"local: {table_url(address, experiment)}" in lines
+        assert f"local: {table_url(address, experiment, VIEW)}" in lines
         assert b"<title>MLflow" in ask(address, "/")
         wait_for(caught_up, "the server")
         assert "FutureWarning" not in capfd.readouterr().err, "of a server that was chosen"
@@ -84,7 +84,7 @@ def test_without_a_store_or_a_port_the_ui_says_what_to_do(
     tmp_path: Path, mlflow_store: Path
 ) -> None:
     with pytest.raises(UserError, match=r"no MLflow store at .*mlflow.db.*run the pipeline first"):
-        serve(tmp_path)
+        serve(tmp_path, 5000)
     results(tmp_path, mlflow_store)
     with pytest.raises(UserError, match=r"port 99999 is not free.*must be 0-65535"):
         serve(tmp_path, 99999)

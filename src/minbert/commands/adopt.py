@@ -37,7 +37,7 @@ from minbert.store.plans import ADOPTED, adoptions, descriptions
 ACCEPTED = Path("workflow/accepted.yaml")
 """Below the folder of the Snakefile: by the reason why its runs are accepted, other code."""
 
-NOT_COMPARED = {"derived", "forms", "source"}
+NOT_COMPARED = {"derived", "forms"}
 """What of a spec follows from the rest, or is only what files are called."""
 
 Described = dict[str, Any]

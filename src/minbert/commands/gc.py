@@ -14,7 +14,13 @@ from minbert.base.locks import remove_half_written, results_lock
 from minbert.base.progress import counted, shown_size
 from minbert.plan.plan import Plan
 from minbert.store.node import KINDS, seed_folders
-from minbert.store.plans import description_path, plan_path, published_plans, read_description
+from minbert.store.plans import (
+    description_path,
+    plan_path,
+    published_plans,
+    read_description,
+    records,
+)
 
 
 class Leftover(NamedTuple):
@@ -52,7 +58,8 @@ def leftovers(plan: Plan) -> list[Leftover]:
 def remove(plan: Plan, found: Iterable[Leftover]) -> None:
     """Delete leftovers, and what describes other nodes and plans; `UserError` if anything runs.
 
-    What killed processes were writing goes, too.
+    Files that killed processes were writing go, too. The newest plan stays, which may not have been
+    published yet.
     """
     with results_lock(plan.root, alone=True):
         for _, path, _ in found:
@@ -61,7 +68,9 @@ def remove(plan: Plan, found: Iterable[Leftover]) -> None:
             elif path.exists():
                 shutil.rmtree(path)
         remove_half_written(plan.root / "store")
-        asked = {f"{kind}-{key}" for kind, key in plan.nodes} | {*published_plans(plan.root)}
+        newest = [name for name, _ in records(plan.root)][:1]
+        asked = {f"{kind}-{key}" for kind, key in plan.nodes}
+        asked |= {*published_plans(plan.root), *newest}
         for described in (description_path(plan.root, "", ""), plan_path(plan.root, "")):
             for path in described.parent.glob("*.json"):
                 if path.stem not in asked:
@@ -72,6 +81,8 @@ def report(plan: Plan, delete: bool) -> Iterator[str]:
     """Yield a line per leftover and the total; delete them if `delete`."""
     if plan.config.only:
         raise UserError("config: 'only' names a part, and gc looks at whole grids; leave it out")
+    if not plan.root.is_dir():
+        raise UserError(f"{plan.root}: there is no such results folder")
     plan.check_names()
     plan.check_newest()
     found = leftovers(plan)

@@ -114,10 +114,11 @@ class _Outlook:
 
     def _other_jobs(self) -> Iterator[tuple[str, ...]]:
         """Yield (kind, what, key, why) of the jobs to run besides training, by kind."""
-        for kind in (kind for kind in KINDS if kind != "train"):
-            for node in (node for node, _ in self.jobs if node.kind == kind):
-                why = self.jobs[node, None] or self.earlier.reason(node)
-                yield kind, title(self.plan, node), node.key, why
+        for kind in KINDS:
+            for node, seed in self.jobs:
+                if node.kind == kind != "train":
+                    why = self.jobs[node, seed] or self.earlier.reason(node)
+                    yield kind, title(self.plan, node), node.key, why
         if not self.plan.mark.exists():
             old = (self.plan.names / PUBLISHED).exists()
             why = "the published files are out of date" if old else "has never run"

@@ -110,12 +110,12 @@ class Estimate(NamedTuple):
         half = stdtrit(self.freedom, 1 - level / 2) * self.error
         return self.value - half, self.value + half
 
-    def detectable(self, level: float = LEVEL) -> float:
+    def detectable(self, level: float) -> float:
         """Return the true difference that a test at `level` finds with probability `POWER`."""
         factors = stdtrit(self.freedom, 1 - level / 2) + stdtrit(self.freedom, POWER)
         return factors * self.error
 
-    def seeds_needed(self, distance: float, seeds: int, level: float = LEVEL) -> int | None:
+    def seeds_needed(self, distance: float, seeds: int, level: float) -> int | None:
         """Return how many seeds each side needs for a test at `level` to find `distance`.
 
         More than the `seeds` of the side that has fewer, two at least; for a true difference as

@@ -128,7 +128,7 @@ Scores = dict[Of, dict[int, Score]]
 """Scores by seed."""
 
 
-def read_scores(path: Path | str, paper: str) -> Scores:
+def read_scores(path: Path, paper: str) -> Scores:
     """Return the scores of `paper` from the score table at `path`, in the order of the table.
 
     Of a task there is the score by its own metric alone.

@@ -63,8 +63,7 @@ def make(job: Job) -> None:
     """
     spec, runs = job.spec, read_runs(job)
     tasks, keys = spec["overall_tasks"], {of["name"]: of["key"] for of in spec["variants"]}
-    # Tuned ones first, as others may be the best of these.
-    for of in sorted(spec["variants"], key=lambda of: not of["tried"]):
+    for of in spec["variants"]:
         name, names = of["name"], of["tried"] or of["best_of"]
         if of["by"] == "task":
             runs[name] = best_of_each_task(runs, names)

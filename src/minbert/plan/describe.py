@@ -13,7 +13,6 @@ from minbert.spec.task import Task
 from minbert.store.node import Node, canonical
 from minbert.store.plans import descriptions, write_description, write_plan
 
-NEVER = "has never run"
 Changes = dict[str, tuple[Any, Any]]
 PATHS = {"course", "lmrd", "labels"}  # of a configuration, under which its checksums are
 LONGEST = 30  # characters of an old and a new value that are shown
@@ -36,7 +35,6 @@ def record_of(plan: Plan) -> dict[str, Any]:
         jobs[f"{kind}-{key}"] = {"extra": node.extra, "needs": fetched}
     return {
         **plan.publication,
-        "tracking": plan.config.tracking.enabled,
         "stamp": plan.stamp,
         "options": plan.options,
         "configured": plan.configured,
@@ -87,7 +85,7 @@ class PreviousRuns:
         """Return how `node` differs from the nearest one that was its stage, or had its title."""
         new = json.loads(canonical(node.describe() | about(self.plan, node)))
         found = [changes(facts(old), facts(new)) for old in self._nodes[self._role(new)]]
-        return some(shown(min(found, key=len))) if found else NEVER
+        return some(shown(min(found, key=len))) if found else "has never run"
 
 
 def facts(described: Mapping[str, Any]) -> dict[str, Any]:

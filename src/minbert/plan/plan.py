@@ -32,8 +32,6 @@ from minbert.store.plans import (
     records,
 )
 
-PUBLISHER = "minbert.publish.publish"
-
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -254,7 +252,6 @@ class Plan:
             "file": os.path.relpath(grid.path, self.base),
             "seeds": config.seeds,
             "source": config.course if source == "real" else source,
-            "backbone": config.backbone,
             "encoder": self.sources.encoder,
             "datasets": {task: self.sources.data(task).key for task in used},
             "labels": {variant.name: variant.label for variant in grid.rows.values()},
@@ -263,7 +260,8 @@ class Plan:
     @cached_property
     def stamp(self) -> str:
         """A hash of all that is published, and of the publisher."""
-        return digest([self.publication, code_modules((PUBLISHER,), SHOWN_NOT_HASHED)])
+        publisher = code_modules(("minbert.publish.publish",), SHOWN_NOT_HASHED)
+        return digest([self.publication, publisher])
 
     @cached_property
     def mark(self) -> Path:

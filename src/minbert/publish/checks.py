@@ -5,7 +5,6 @@ mistakes and edits. It cannot find a forger who writes everything anew so that i
 training a row again does.
 """
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +17,6 @@ from minbert.base.errors import UserError, printable
 from minbert.data.digests import ids_digest, labels_digest
 from minbert.data.parquet import read_file
 from minbert.evaluate.scoring import score_task
-from minbert.spec.model import RENAMED
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.spec.yaml import validated
@@ -42,13 +40,11 @@ def refusing(what: object) -> Iterator[None]:
 
 
 def upgraded(stage: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a described stage with today's names, and with the defaults of settings that it lacks.
+    """Return a described stage with the defaults of settings that it lacks.
 
     Raises `UserError` for a setting that is unknown, or a value that is not allowed.
     """
-    text = json.dumps(stage)
-    renamed = json.loads(text, object_hook=lambda of: {RENAMED.get(n, n): of[n] for n in of})
-    return validated(StageSpec, renamed, "describes a stage").model_dump(mode="json")
+    return validated(StageSpec, stage, "describes a stage").model_dump(mode="json")
 
 
 def check_run(folder: Path, described: Mapping[str, Any]) -> dict[str, Any]:

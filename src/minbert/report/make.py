@@ -263,10 +263,7 @@ def environments(runs: Mapping[str, Line]) -> dict[str, list[str]]:
         of | {"packages": ", ".join(f"{name} {o}" for name, o in sorted(of["packages"].items()))}
         for of in (record["environment"] for record in runs.values())
     ]
-    return {
-        name: [*dict.fromkeys(str(of[name]) for of in places if of.get(name))]
-        for name in ENVIRONMENT
-    }
+    return {name: [*dict.fromkeys(str(of[name]) for of in places)] for name in ENVIRONMENT}
 
 
 def cases(

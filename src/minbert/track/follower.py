@@ -60,8 +60,8 @@ class Follower:
     `plan` names the record that says what the papers and tasks are.
     """
 
-    def __init__(self, root: Path | str, plan: str | None = None) -> None:
-        self.root = Path(root).resolve()
+    def __init__(self, root: Path, plan: str | None = None) -> None:
+        self.root = root.resolve()
         self.plan = plan
         record = read_plan(self.root, plan) if plan else {}
         use_tasks_of(record)

@@ -42,7 +42,7 @@ class Journal:
         take(self._file, 5.0)  # Whoever asks whether it is held holds it for a moment.
 
     @classmethod
-    def start(cls, root: Path | str, run: Mapping[str, Any]) -> Journal:
+    def start(cls, root: Path, run: Mapping[str, Any]) -> Journal:
         """Begin the log of an attempt at a run under `root`, and take its lock.
 
         `run` has `experiment`, `key`, `seed` and `name`, and may have `params`, `tags`, and when it
@@ -50,7 +50,7 @@ class Journal:
         """
         now = datetime.now(UTC)
         name = f"{now:%Y%m%dT%H%M%S.%fZ}-{run['key']}-s{run['seed']}-{os.getpid()}.jsonl"
-        path = Path(root) / TRACKING / name
+        path = root / TRACKING / name
         path.parent.mkdir(parents=True, exist_ok=True)
         journal = cls(path)
         journal._write({"started": now.timestamp(), **run})

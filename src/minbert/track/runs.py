@@ -105,7 +105,7 @@ def _tell(job: Job) -> None:
     record = read_record(job.out / "run.json")
     rows = [Measured(**row) for row in read_file(job.out / "history.parquet").to_pylist()]
     ended, told, run = max(row.time for row in rows), outcome(job, record), describe_run(job)
-    commit = record["environment"].get("commit", "unknown")
+    commit = record["environment"]["commit"]
     run["tags"] |= {Tag.COMMIT: commit, Tag.HOST: "elsewhere"}
     journal = Journal.start(job.root, {**run, "started": ended - record["outcome"]["seconds"]})
     for row in rows:

@@ -199,7 +199,7 @@ def note(facts: Mapping[str, Any] | None) -> dict[str, str]:
         said = f"""**{facts["title"]}.** {" ".join(facts["description"].split())}
 
 - Grid: `{facts["file"]}`
-- Data: {facts["source"]}; backbone: {facts.get("encoder", facts["backbone"])}
+- Data: {facts["source"]}; backbone: {facts["encoder"]}
 - Overall score: `{facts["rule"]}` (see the documentation's statistics)
 
 """
@@ -234,14 +234,14 @@ def views(facts: Mapping[str, Any] | None, *, rows: bool = False) -> dict[str, s
 HOST = "127.0.0.1"
 
 
-def serve(root: Path | str, port: int = 5000) -> None:
+def serve(root: Path, port: int) -> None:
     """Serve the store of `root` to this machine until Ctrl-C; print each paper's addresses.
 
     If the store is itself a server, this prints its addresses and returns. Raises `UserError` if
     there is no store yet, the port is taken, or the server ends by itself, and for a URI that is no
     store (`check_store`).
     """
-    root = Path(root).resolve()
+    root = root.resolve()
     uri = tracking_uri(root)
     if uri.startswith("http"):
         _print_tables(root, uri.rstrip("/"))
@@ -312,7 +312,7 @@ def _print_tables(root: Path, address: str) -> None:
         print(f"MLflow: {public}/#/experiments ({why})", flush=True)
 
 
-def table_url(server: str, experiment_id: str, view: str = VIEW) -> str:
+def table_url(server: str, experiment_id: str, view: str) -> str:
     """Return the address that opens an experiment's table, or the curves of its runs."""
     # Without the type, the page opens with its table for language models.
     view += "&compareRunsMode=CHART" if view == CURVES else ""
