@@ -75,7 +75,6 @@ def test_every_command_finds_the_results_of_the_configuration(
         ("figure p/ranking --size 60x2", "argument --size: found '60x2', expected WxH"),
         ("figure p/ranking --size 3.3x0.9", "argument --size: found '3.3x0.9', expected WxH"),
         ("follow --results none", "minbert: none: there is no such results folder"),
-        ("make report-00ff --results none", "minbert: none: there is no such results folder"),
     ],
 )
 def test_a_mistake_is_answered_in_a_line(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from planning import planning_folder
 
 from minbert.base.errors import UserError
 from minbert.base.locks import results_lock
+from minbert.commands import adopt
 from minbert.commands.cli import main
 from minbert.commands.gc import leftovers, remove, report
 from minbert.plan.describe import write
@@ -107,6 +110,16 @@ def test_nothing_is_deleted_beside_a_workflow(tmp_path: Path) -> None:
     with results_lock(made.root), pytest.raises(UserError, match=why):
         remove(made, leftovers(made))
     assert stray.exists()
+
+
+@pytest.mark.parametrize("listed", [report, partial(adopt.report, apply=True)])
+def test_a_results_folder_that_is_not_there_is_not_made(
+    tmp_path: Path, listed: Callable[[Plan, Any], Iterable[str]]
+) -> None:
+    plan = make_plan(tmp_path)
+    with pytest.raises(UserError, match=f"{plan.root}: there is no such results folder"):
+        [*listed(plan, None)]
+    assert not plan.root.exists()
 
 
 def test_results_of_another_configuration_are_not_taken_for_leftovers(tmp_path: Path) -> None:

@@ -76,6 +76,12 @@ def results_lock(root: Path, *, alone: bool = False) -> Iterator[None]:
         yield
 
 
+def check_results(root: Path) -> None:
+    """Raise `UserError` if there is no results folder `root`, which a lock would make."""
+    if not root.is_dir():
+        raise UserError(f"{root}: there is no such results folder")
+
+
 def remove_half_written(folder: Path) -> None:
     """Delete the files under `folder` that killed processes were writing, as of `files.whole`.
 

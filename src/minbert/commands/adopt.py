@@ -19,7 +19,7 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
-from minbert.base.locks import results_lock
+from minbert.base.locks import check_results, results_lock
 from minbert.base.progress import counted, some
 from minbert.commands.steps import backbone_digest, load_job, run_job
 from minbert.data.digests import task_digests
@@ -215,6 +215,7 @@ def report(plan: Plan, reason: str | None, *, apply: bool) -> Iterator[str]:
     A `reason` is added to `ACCEPTED` with the code that is not accepted yet; without one, results
     of such code stay where they are. Raises `UserError` while a workflow or a job runs.
     """
+    check_results(plan.root)
     with results_lock(plan.root, alone=True):
         plan.check_names()
         write(plan)

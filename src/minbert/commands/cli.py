@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from minbert import __version__
 from minbert.base.errors import UserError, did_you_mean, explain_os_error, printable
+from minbert.base.locks import check_results
 from minbert.predict.inputs import FORMATS
 from minbert.spec.config import config_files, load_config
 
@@ -263,8 +264,7 @@ def _call(words: Sequence[str]) -> Any:
     module, _, function = command.run.partition(":")
     run, results = getattr(import_module(f"minbert.{module}"), function), options.pop("results")
     if name in STEPS:
-        if not results.is_dir():  # which a lock would make
-            raise UserError(f"{results}: there is no such results folder")
+        check_results(results)
         return run(results, **options)
     given, words, base = (options.pop(name) for name in ("configfile", "config", "directory"))
     files = config_files(given, base / "config.yaml")

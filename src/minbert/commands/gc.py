@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minbert.base.errors import UserError
-from minbert.base.locks import remove_half_written, results_lock
+from minbert.base.locks import check_results, remove_half_written, results_lock
 from minbert.base.progress import counted, shown_size
 from minbert.plan.plan import Plan
 from minbert.store.node import KINDS, seed_folders
@@ -81,8 +81,7 @@ def report(plan: Plan, delete: bool) -> Iterator[str]:
     """Yield a line per leftover and the total; delete them if `delete`."""
     if plan.config.only:
         raise UserError("config: 'only' names a part, and gc looks at whole grids; leave it out")
-    if not plan.root.is_dir():
-        raise UserError(f"{plan.root}: there is no such results folder")
+    check_results(plan.root)
     plan.check_names()
     plan.check_newest()
     found = leftovers(plan)

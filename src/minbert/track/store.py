@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import whole
+from minbert.base.locks import check_results
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 from minbert.track.journal import BEST, TEST
@@ -246,8 +247,7 @@ def serve(root: Path, port: int) -> None:
     if uri.startswith("http"):
         _print_tables(root, uri.rstrip("/"))
         return
-    if not root.is_dir():  # which the check would make
-        raise UserError(f"{root}: there is no such results folder")
+    check_results(root)
     check_store(root)
     if (path := sqlite_path(uri)) and not path.exists():
         raise UserError(
