@@ -21,7 +21,7 @@ SCORES = {"one": (0.25, 0.25), "two": (0.9, 0.1), "three": (0.6, 0.6)}
 """By variant and seed: the best run is of `two`, the best variant is `three`."""
 FACTS = {
     **{"title": "The paper", "description": "", "rule": "normalised", "file": "paper.yaml"},
-    **{"source": "builtin", "backbone": "builtin", "revision": None, "seeds": [0, 1]},
+    **{"source": "builtin", "encoder": "builtin", "revision": None, "seeds": [0, 1]},
     **{"datasets": {"sst": "d"}, "labels": {name: name for name in SCORES}},
 }
 TASKS = ("overall", "sst")

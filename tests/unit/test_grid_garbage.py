@@ -20,7 +20,7 @@ from minbert.commands.gc import leftovers, remove, report
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.store.node import Node
-from minbert.store.plans import PUBLISHED, description_path, records, write_plan
+from minbert.store.plans import PUBLISHED, description_path, plan_path, records, write_plan
 
 GRID = """paper: hybrid-bert
 title: T
@@ -125,6 +125,10 @@ def test_a_results_folder_that_is_not_there_is_not_made(
 def test_results_of_another_configuration_are_not_taken_for_leftovers(tmp_path: Path) -> None:
     made = filled(tmp_path)[0]
     put(stray := made.root / "store" / "train" / STRAY / "seed0" / "run.json")
+    for path in plan_path(made.root, "").parent.glob("*.json"):
+        path.unlink()  # as after `minbert unbundle`
+    with pytest.raises(UserError, match=r"was last planned by no workflow, and this is "):
+        list(report(made, delete=True))
     about = {"configured": ["demo.yaml"]}
     write_plan(made.root, about)  # It has not published yet; then it has.
     with pytest.raises(UserError, match=r"was last planned by demo\.yaml, and this is "):

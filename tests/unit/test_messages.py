@@ -109,7 +109,9 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ("optimiser: {betas: [0.99, 0.999]}", "betas.0' is 0.99; expected less than or equal to"),
         ("optimiser: {lr: fast}", "'variants.a.optimiser.lr' is 'fast'; expected a valid number"),
         ("epochs: 1.5", "'variants.a.epochs' is 1.5; expected a valid integer"),
-        ("shared_layers: half", "expected a valid integer or expected a valid number, unable"),
+        ("expand: {optimiser.lr: []}", "expand.optimiser.lr' is []; expected at least 1 item"),
+        ('shared_layers: "1"', "'variants.a.shared_layers' is '1'; expected a valid integer"),
+        ("shared_layers: half", "expected a valid integer or expected a valid number"),
         ("tasks: {sst: {loss: cross_entrpy}}", "or 'mse'. Did you mean 'cross_entropy'?"),
         # Inheritance, expansion, stages and tuning.
         ("extends: a", "variant 'a': 'extends' goes round in a circle: a -> a"),

@@ -195,8 +195,11 @@ class Plan:
         return [file.name for file in self.files] or ["config.yaml"]
 
     def check_newest(self) -> None:
-        """Refuse a results folder whose newest plan is of a configuration of other files."""
-        newest = next((record["configured"] for _, record in records(self.root)), self.configured)
+        """Refuse a results folder whose newest plan is of a configuration of other files.
+
+        So is one that has no plan yet: it has come from elsewhere, and nobody knows its own.
+        """
+        newest = next((record["configured"] for _, record in records(self.root)), ["no workflow"])
         if newest != self.configured:
             raise UserError(
                 f"{self.root} was last planned by {', '.join(newest)}, and this is the "

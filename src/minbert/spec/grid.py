@@ -82,6 +82,7 @@ class NamedStage(StageKeys):
     name: Name
 
 
+Values = Annotated[tuple[Any, ...], Field(min_length=1), Distinct]
 Choices = (
     Annotated[tuple[Any, ...], Field(min_length=2), Distinct]
     | Annotated[dict[str, Any], Field(min_length=2)]
@@ -99,7 +100,7 @@ class VariantKeys(partial(Display), StageKeys):  # type: ignore[misc]
     extends: Names | None = None
     stages: Annotated[tuple[NamedStage, ...], Field(min_length=1)] | None = None
     tune: dict[str, Choices | None] | None = None
-    expand: dict[str, Annotated[tuple[Any, ...], Distinct] | dict[str, Any]] | None = None
+    expand: dict[str, Values | dict[str, Any]] | None = None
 
 
 class Drawing(Spec):

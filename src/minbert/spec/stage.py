@@ -26,7 +26,7 @@ from minbert.spec.task import COSINE_RANGE, TASKS, TaskSpec, misfits
 
 # A setting that came later: a spec without it is written, and has the key, as before.
 LeftOut: Any = Field(default=None, exclude_if=lambda value: value is None)
-Share = Annotated[float, Field(gt=0, le=1)]
+Share = Annotated[float, Field(gt=0, le=1, strict=True)]
 SelectionSplit = Literal["dev", "half"]
 
 # Samplers whose steps have one task each.
