@@ -202,22 +202,9 @@ def test_files_have_the_same_bytes_twice(results: dict[str, Inputs], tmp_path: P
     assert imread(tmp_path / "s.png").shape[:2] == (1200, 1500)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"task": "stt"}, "no training loss of task 'stt'"),
-        (
-            {"show": "tables", "tables": [TABLES[0] | {"stage": "mian"}]},
-            "no stage 'mian' of variant 'v0', only main",
-        ),
-        ({"show": "tables", "tables": [TABLES[0] | {"task": "stt"}]}, "no task 'stt'"),
-    ],
-)
-def test_what_runs_do_not_have_is_named(
-    options: dict[str, Any], message: str, results: dict[str, Inputs]
-) -> None:
-    with pytest.raises(UserError, match=message):
-        drawn("curves", results["1"], **options)
+def test_a_task_that_runs_do_not_have_is_named(results: dict[str, Inputs]) -> None:
+    with pytest.raises(UserError, match="no training loss of task 'stt'"):
+        drawn("curves", results["1"], task="stt")
 
 
 def test_the_check_of_texts_finds_faults() -> None:

@@ -48,6 +48,7 @@ def paper(folder: Path, texts: list[str]) -> None:
 
 
 CLAIM = "claims: [{text: T, variant: %s, against: %s, task: %s}]"
+SAME = "{text: T, variant: c, against: s, task: sst"
 FIGURE = "figures: {f: {kind: %s, title: T}}"
 
 
@@ -171,6 +172,13 @@ CASES: dict[Callable[[Path, Any], None], list[tuple[Any, str]]] = {
         ([CLAIM % ("c", "s", "spt")], "claim 'T': 'c' has no task 'spt'. Did you mean 'sst'?"),
         ([CLAIM % ("c", "apart", "overall")], "claim 'T': 'c' has no task 'sts'."),
         ([CLAIM % ("c", "57.3", "sst")], "'against' is 57.3, expected a score from -1 to 1"),
+        ([CLAIM % ("c", "[s, majority]", "sst")], "'against' lists 'majority'; make the compari"),
+        ([CLAIM % ("c", "[]", "sst")], "'claims.0.against' is []; expected"),
+        ([CLAIM % ("c", "c", "sst")], "'against' names 'c', the claim's own variant"),
+        ([CLAIM % ("c", "s", "sst, margin: 0.1")], "'margin' has no effect on the direction 'hig"),
+        ([CLAIM % ("c", "s", f"sst}}, {SAME}")], "claim 'T' is there twice; take one out"),
+        (["  majority: {extends: t}"], "a variant is called 'majority', as claims call the most"),
+        (["single: c"], "single: a stage of 'c' trains several tasks; it trains each alone"),
         (["paper: A b"], "'paper' is 'A b'; expected pattern"),
         # Several files of a paper.
         (["", "variants: {c: X}"], "g0.yaml, {0}/g1.yaml: two files have variants called 'c'"),

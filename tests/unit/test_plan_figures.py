@@ -39,6 +39,7 @@ variants:
   sts-only: {extends: common, train: sts}
   best: {best_of: [a, sts-only]}
 """
+PRINTED = "curves, options: {show: tables, tables: [{title: T, variant: b.c, %s}]}"
 
 
 def plan(base: Path, figure: str = "ranking", over_all: str = "", **more: Any) -> Plan:
@@ -98,6 +99,9 @@ def test_figures_over_all_papers(tmp_path: Path) -> None:
         ("curves, options: {smooth: 1}", "'smooth' is 1; expected"),
         ("curves, options: {show: runs, pairs: [[a]]}", "'pairs.0"),
         ("curves, options: {show: tables, tables: [{los: 1}]}", "unknown key 'tables.0.los'"),
+        (PRINTED % "stage: s3, task: sts", "no stage 's3' that trains sts; found s1, s2"),
+        (PRINTED % "stage: s2, task: sts", "'b.c' has no stage 's2' that trains sts; found s1, s2"),
+        (PRINTED % "stage: s1, task: sts, loss: [0]", "'tables.0.loss.0' is 0; expected greater"),
         ("sweep, options: {x: X, lines: {a: {}}}", "'lines.a'"),
         ("calibration", "kind 'calibration' shows 1 or more variants scored on none (binary), fo"),
         ("ranking, variants: [d]", "'d' is not one of its variants with"),

@@ -24,6 +24,7 @@ from minbert.store.node import Need, Node, canonical
 from minbert.store.plans import describe_job, description_path, plan_path
 
 HYBRID = (REPOSITORY / "workflow/grids/hybrid-bert.yaml").read_text(encoding="utf-8")
+ROW = "hybrid-bert,1,1-bert,1-bert,dev,0.497,0.854,0.863,,,0.761,\n"
 Edit = tuple[str, str]
 
 
@@ -196,6 +197,8 @@ def test_the_figure_of_another_task_is_of_the_only_one_that_the_variant_has(tmp_
         (",0.312", ",31.2", r", line 2: .*sst' is '31\.2'; expected less"),
         ("lmrd,,", "lmdr,,", r".*unknown task 'lmdr'.* Did you mean 'lmrd'"),
         ("overall", "total", ", line 2: unknown key 'total'"),
+        (",overall,", ",overall,overall,", ", line 1: two columns are called 'overall'"),
+        (ROW, ROW * 2, ", line 4: the same row as above; take one out"),
     ],
 )
 def test_published_figures_are_checked(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -18,7 +18,6 @@ from minbert.figures.read import (
     title_of,
 )
 from minbert.spec.figures import Curves, Options
-from minbert.spec.task import TASKS
 
 DEV, TRAIN = style.LOOKS[:2]
 _LINES = "Lines: mean over seeds; bands: smallest to largest seed."
@@ -143,11 +142,6 @@ def _tables(options: Curves, inputs: Inputs, _: Runs) -> Drawn:
     figure, panels = style.panels(2 * len(tables), 1.2, 4, xlabel="Epoch", dense=True)
     for table, loss, score in zip(tables, panels[::2], panels[1::2], strict=True):
         stages = {stage["name"]: stage for stage in inputs.about["stages"][table.variant]}
-        if table.stage not in stages or table.task not in TASKS:
-            raise UserError(
-                f"figure 'curves', table '{table.title}': no task '{table.task}', or no stage "
-                f"'{table.stage}' of variant '{table.variant}', only {', '.join(stages)}"
-            )
         if recorded := inputs.curves(stages[table.stage]):
             curve = recorded["train", table.task, "loss"]
             means = curve.groupby(np.ceil(curve.index - 1e-9)).mean()

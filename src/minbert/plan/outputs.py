@@ -12,7 +12,7 @@ from minbert.plan.plan import Plan
 from minbert.plan.sources import Sources
 from minbert.spec.architecture import shared_parts
 from minbert.spec.config import load_config
-from minbert.spec.figures import FIGURE_KINDS, TASK_KIND
+from minbert.spec.figures import FIGURE_KINDS, TASK_KIND, Curves
 from minbert.spec.grid import ALL, Drawing, FiguresFile
 from minbert.spec.parts import part_module
 from minbert.spec.protocol import OVERALL_TASKS
@@ -319,6 +319,14 @@ def _paper_figures(plan: Plan, grid: Grid, about: About, needs: Needs) -> Iterat
                 f"{where}: kind '{spec.kind}' shows {options.least} or more variants{on}, found "
                 f"{len(names)}; name others under 'variants', or take the figure out"
             )
+        for table in options.tables if isinstance(options, Curves) else ():
+            stages = grid.variants[table.variant].stages
+            trained = {stage.ref.stage: stage.spec.trained_tasks for stage in stages}
+            if table.task not in trained.get(table.stage, ()):
+                raise UserError(
+                    f"{where}, '{table.title}': '{table.variant}' has no stage '{table.stage}' "
+                    f"that trains {table.task}; found {', '.join(trained) or 'none'}"
+                )
         yield _figure(grid.paper, name, spec, {"options": given, "variants": names}, [about], needs)
 
 

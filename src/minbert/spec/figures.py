@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from minbert.spec.model import Probability, Spec
+from minbert.spec.model import Positive, Probability, Spec
 
 
 class Options(Spec):
@@ -44,7 +44,7 @@ class Table(Spec):
     variant: str
     stage: str
     task: str
-    loss: tuple[float, ...] = ()
+    loss: tuple[Positive, ...] = ()
     train: tuple[float, ...] = ()
     dev: tuple[float, ...] = ()
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from minbert.base.errors import UserError
 from minbert.spec.model import Distinct, Names, Probability, Spec, Text
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS, KnownTask
@@ -30,7 +31,7 @@ class Claim(Spec):
     text: Text
     section: str = ""
     variant: Text
-    against: Text | float | Annotated[tuple[Text, ...], Distinct]
+    against: Text | float | Annotated[tuple[Text, ...], Field(min_length=1), Distinct]
     task: Annotated[Names, Field(min_length=1)] = ("overall",)
     measure: Literal["score", "gap", "spread", "epoch", "loss"] = "score"
     direction: Literal["higher", "lower", "same", "not higher", "not lower"] = "higher"
@@ -39,6 +40,12 @@ class Claim(Spec):
     def mistakes(self) -> Iterator[str]:
         if self.score is not None and abs(self.score) > 1 and self.measure != "loss":
             yield f"'against' is {self.score:g}, expected a score from -1 to 1, such as 0.573"
+        if isinstance(self.against, tuple) and MAJORITY in self.against:
+            yield f"'against' lists '{MAJORITY}'; make the comparison with it a claim of its own"
+        if self.variant in self.others:
+            yield f"'against' names '{self.variant}', the claim's own variant"
+        if "margin" in self.model_fields_set and self.direction in ("higher", "lower"):
+            yield f"'margin' has no effect on the direction '{self.direction}'; leave it out"
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -84,10 +91,15 @@ class Published(Spec):
 
 def read_published(path: Path) -> list[Published]:
     """Read the published figures; raise `UserError` with the line for a wrong column or cell."""
-    rows = []
+    rows = list[Published]()
     reader = csv.DictReader(read_text(path).splitlines())
+    header = reader.fieldnames or ()
+    if twice := [name for name in header if header.count(name) > 1]:
+        raise UserError(f"{path}, line 1: two columns are called '{twice[0]}'; take one out")
     for row in reader:
         figures = {name: of for name in FIGURES if (of := row.pop(name, None))}
         where = f"{path}, line {reader.line_num}"
-        rows.append(validated(Published, {**row, "figures": figures}, where))
+        rows.append(one := validated(Published, {**row, "figures": figures}, where))
+        if rows.count(one) > 1:
+            raise UserError(f"{where}: the same row as above; take one out")
     return rows

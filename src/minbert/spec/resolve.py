@@ -108,7 +108,14 @@ class Grid(Paper):
             if name not in known:
                 near = did_you_mean(name, [*known, MAJORITY])
                 yield f"{where}: there is no variant '{name}' with results.{near}"
+        if MAJORITY in variants:
+            yield f"a variant is called '{MAJORITY}', as claims call the most frequent class"
+        alone = variants[self.single].stages if self.single else ()
+        if any(len(stage.spec.trained_tasks) > 1 for stage in alone):
+            yield f"single: a stage of '{self.single}' trains several tasks; it trains each alone"
         for claim in self.claims:
+            if self.claims.count(claim) > 1:
+                yield f"claim '{claim.text}' is there twice; take one out"
             for task, name in product(claim.task, claim.variants):
                 of = (name, *rows[name].best_of)
                 scored = {task for each in of for task in variants[each].scored}
