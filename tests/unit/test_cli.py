@@ -12,6 +12,7 @@ import pytest
 
 from minbert import __version__
 from minbert.commands.cli import COMMANDS, STEPS, main
+from minbert.spec.yaml import from_words
 
 Printed = pytest.CaptureFixture[str]
 
@@ -57,6 +58,15 @@ def test_every_command_finds_the_results_of_the_configuration(
     Path("more.yaml").write_text("results: more\n")
     main(["ui", *words])
     assert found == [Path("results"), Path(root)]
+
+
+@pytest.mark.parametrize("root", ["2024", "a #b", "it's", "null"])
+def test_results_may_be_any_path(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list[object]()
+    monkeypatch.setattr("minbert.plan.outputs.load_plan", lambda *given: given[-1])
+    monkeypatch.setattr("minbert.commands.plan.plan_text", lambda w: found.append(from_words(w)))
+    main(["plan", "--results", root])
+    assert found == [{"results": root}]
 
 
 @pytest.mark.parametrize(

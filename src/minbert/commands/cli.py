@@ -271,7 +271,7 @@ def _call(words: Sequence[str]) -> Any:
     if command.planned:
         from minbert.plan.outputs import load_plan
 
-        more = [f"results={results}"] if results else []
+        more = [f"results={str(results)!r}"] if results else []
         return run(load_plan(files, base, [*words, *more]), **options)
     if given or words or (not results and files[0].exists()):
         configured = Path(load_config(files, words).results)
